@@ -57,8 +57,11 @@ BELOW = {
 }
 """The packages of `jp_nb`, from low to high, and the packages that each may import."""
 BELOW["session"] = set(BELOW) - {"interop"}
-MCP_SERVER = {"headless/tool_server/mcp_server.py", "headless/tool_server/serve_command.py"}
-"""The modules that offer tools to other programs: the server, and the command that runs it."""
+MCP_SERVER = {
+    "headless/tool_server/mcp_server.py",
+    "headless/tool_server/serve_transports.py",
+}
+"""The modules that offer tools to other programs: the server, and how it reaches its clients."""
 BELOW["notebook"] = set(BELOW)
 BELOW["headless"] = set(BELOW) - {"notebook"}
 BELOW["batch"] = set(BELOW)

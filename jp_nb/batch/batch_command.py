@@ -329,7 +329,7 @@ def _merge_recordings(
     folder: OutputFolder, request: BatchRequest, progress: BatchObserver, *, is_complete: bool
 ) -> None:
     """Merge the recordings of the runs into cassettes, if the batch has recorded."""
-    from jp_nb.batch.plans.batch_cassettes import merge_recordings
+    from jp_nb.batch.plans.recording_merge import merge_recordings
     from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 
     if request.cassette in (None, "replay"):  # nothing was recorded

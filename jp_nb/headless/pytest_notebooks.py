@@ -20,14 +20,10 @@ from jp_nb.errors import JpNbError
 from jp_nb.headless.cell_printing import print_cell
 from jp_nb.headless.run_reports.cassette_lines import format_unused_exchanges
 from jp_nb.headless.run_reports.decision_lines import format_unused_answers
-from jp_nb.headless.run_reports.report_lines import (
-    format_cell_errors,
-    format_open_decisions,
-    format_turn,
-    list_counts,
-)
+from jp_nb.headless.run_reports.failure_lines import format_failures
+from jp_nb.headless.run_reports.report_lines import format_turn, list_counts
 from jp_nb.headless.run_reports.report_reading import make_report
-from jp_nb.headless.run_reports.run_report import ReportedCell, RunReport
+from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.headless.terminal_text import format_text
 from jp_nb.storage.cassettes.cassette_file import (
@@ -153,51 +149,3 @@ def make_file_settings(path: Path, *, record: bool) -> dict[str, str]:
         settings["prompt.answers"] = str(answers)
 
     return settings
-
-
-def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
-    """Yield the lines of the failure; none if the test passes."""
-    failed = [cell for cell in report.cells if cell.status == "failed"]
-    for cell in failed:
-        yield f"{report.notebook}: cell {cell.number + 1} failed: {cell.source}"
-        yield from format_cell_errors(cell)
-        if not cell.traceback.endswith(cell.error):
-            yield cell.error
-        if cell.traceback:
-            yield cell.traceback
-
-    if failed:
-        yield from format_open_decisions(report)
-        if report.undecided or any(_has_unanswered(cell) for cell in failed):
-            yield _format_advice(report)
-
-    if report.failure is not None and not failed:
-        yield f"{report.notebook}: {report.failure.name}: {report.failure.message}"
-    if report.record_error:
-        yield f"{report.notebook}: the record of the run cannot be read: {report.record_error}"
-    if strict and not failed:
-        yield from _format_undecided(report)
-
-
-def _has_unanswered(cell: ReportedCell) -> bool:
-    return any(turn.unanswered for turn in cell.turns)
-
-
-def _format_undecided(report: RunReport) -> Iterator[str]:
-    """Yield the decisions that no user made: open ones, and answers chosen automatically."""
-    lines = format_open_decisions(report)
-
-    for turn in report.turns:
-        automatic = [f"  {each}" for each in turn.questions if each.end == "automatic"]
-        if automatic:
-            cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
-            lines += [f"{report.notebook}: {cell}{turn}", *automatic]
-
-    if lines:
-        yield from lines
-        yield _format_advice(report)
-
-
-def _format_advice(report: RunReport) -> str:
-    name = Path(report.notebook).with_suffix(answers_file.ANSWERS_SUFFIX).name
-    return f"Prepare these decisions in an answers file {name} next to the notebook."

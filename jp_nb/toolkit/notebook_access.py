@@ -23,7 +23,14 @@ CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
 
 @dataclass(frozen=True, slots=True)
 class CellOutput:
-    """One output of a cell. The text of an error is the traceback without terminal escapes."""
+    """One output of a cell.
+
+    Attributes:
+        kind: `result` for the value of the last line, `display` for other displayed values, and
+            `stream` for printed text.
+        text: The text; of an error, the traceback without terminal escapes.
+        images: Its images.
+    """
 
     kind: Literal["stream", "display", "result", "error"]
     text: str
@@ -37,8 +44,10 @@ class NotebookCell:
     Attributes:
         number: Its position in the notebook, from 1, as JupyterLab counts in its status bar.
         source: Its source, which may be cut (`left_out`).
+        kind: Its type.
         cell_id: Its id; "" if it is not known.
         execution_count: The number of its last run; None if it did not run.
+        state: The state of its last run; `not run` without one.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
         left_out: Number of omitted characters of a long source and its outputs.
@@ -64,11 +73,13 @@ class NotebookCell:
 
 @dataclass(frozen=True, slots=True)
 class NotebookCells:
-    """The cells of a notebook, in order.
+    """The cells of a notebook.
 
-    `source_view` is `page` for the open document, and `file` for the file of a headless run.
-    Otherwise these are the cells that the kernel ran, in that order, without outputs, and `why` is
-    the reason.
+    Attributes:
+        cells: The cells, in order.
+        source_view: `page` for the open document, and `file` for the file of a headless run. With
+            `kernel`, these are the cells that the kernel ran, in that order, without outputs.
+        why: The reason for the view `kernel`, such as that no page answers; "" for the others.
     """
 
     cells: tuple[NotebookCell, ...]
@@ -78,10 +89,12 @@ class NotebookCells:
 
 @dataclass(frozen=True, slots=True)
 class CodeRun:
-    """Result of executed code: its outputs, with the value of the last expression.
+    """Result of executed code.
 
-    `error` is the type and text of the exception, None without one. `frames` are the lines of the
-    code and of cells in its traceback.
+    Attributes:
+        outputs: Its outputs, with the value of the last expression.
+        error: Type and text of the exception; None without one.
+        frames: The lines of the code and of cells in the traceback of the exception.
     """
 
     outputs: tuple[CellOutput, ...] = ()

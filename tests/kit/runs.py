@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.headless import pytest_notebooks, run_events_reading
+from jp_nb.headless import run_events_reading
 from jp_nb.headless.commands import answers_template
 from jp_nb.headless.run_reports import (
     cassette_lines,
     decision_lines,
+    failure_lines,
     json_report,
     junit_report,
     report_lines,
@@ -33,7 +34,7 @@ _TEXTS: Mapping[str, Callable[..., Any]] = {
     "answers_template": lambda events: answers_template.format_template(
         [*events.undecided.values()], "a.ipynb"
     ),
-    "test_failure": pytest_notebooks.format_failures,
+    "test_failure": failure_lines.format_failures,
 }
 
 

@@ -38,9 +38,10 @@ HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb 
 
 @dataclass(slots=True)
 class EntryText:
-    """Text of one entry: the comments above it, and its own line if it can be written again.
+    """Text of one entry, which is written again.
 
     Attributes:
+        comments: The comments above it.
         source: The key and the value as they are in the file; "" for entries in several statements.
     """
 
@@ -60,7 +61,9 @@ class EntryText:
 class AnswersText:
     """The comments of the valid answers file with this `text` and these `answers`.
 
-    The file is read statement by statement. `_table` is the present table, and `_last_entry` the
+    The file is read statement by statement (`toml_lines.py`): a statement is the header of a table,
+    or a key with its value, and has the lines of comments `above` it. Comments after the last one
+    are those above a statement without `text`. `_table` is the present table, and `_last_entry` the
     entry that a statement without its own answer continues. Comments above a table wait in
     `_pending` until its first entry shows where they belong: to the table, or to this entry.
 

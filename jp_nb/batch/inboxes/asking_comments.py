@@ -2,7 +2,8 @@
 
     # 37 runs of walk.ipynb, cell 3, turn 1: Who is it for?
 
-The inbox writes them anew with each answer. All other comments are the user's own, and stay.
+`DecisionGroup.askings` has the times that each run asked, by the id of the run, with their places.
+The inbox writes the comments anew with each answer. All others are the user's own, and stay.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -52,7 +53,7 @@ def _is_generated(comment: str, group: DecisionGroup) -> bool:
 def describe_asking(group: DecisionGroup, run: str | None) -> str:
     """Return the comment for one run; None is all runs of `group`, with the places of the first."""
     askings = group.askings[group.runs[0] if run is None else run]
-    places = list(dict.fromkeys(time.asking.place for time in askings if time.asking.place))
+    places = list(dict.fromkeys(asked.asking.place for asked in askings if asked.asking.place))
     runs = one_line(group.notebook, limit=200)
     if run is None:
         runs = f"{len(group.runs)} runs of {runs}"

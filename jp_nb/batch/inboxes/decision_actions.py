@@ -7,6 +7,9 @@
     open            leave the decision open
     back            return to the list, or end the decisions about single runs
 
+An `Action` has a key for the terminal, the text of the button, and one of these words, which the
+dialogue gets (`inbox_dialogue.py`).
+
 Source: `docs/many-notebooks.md`.
 """
 
@@ -33,6 +36,7 @@ class DecisionActions:
     """The buttons of a decision about `runs`.
 
     Attributes:
+        group: The decision.
         takes_answers: False if the inbox only shows its decisions.
         is_one_by_one: True while the user decides about the runs one by one.
     """

@@ -33,6 +33,7 @@ class Inbox:
     """The open decisions in the output folder of a batch.
 
     Attributes:
+        folder: The output folder.
         groups: The decisions, in the order in which they were first asked.
         waiting: Number of runs that wait for one.
         unreadable: Number of damaged entries in the log.
@@ -50,7 +51,7 @@ class Inbox:
         if not path.is_file():
             raise UsageError(f"{folder} is not the output folder of a batch: it has no {LOG_NAME}")
 
-        self.distrust = describe_foreign(path) or ""
+        self.distrust = describe_foreign(path) or ""  # None if the file is the user's own
         log = read_run_log(path)
         decisions = group_open_decisions(log.runs)
         self.groups = decisions.groups
@@ -159,8 +160,8 @@ class Inbox:
 
 def format_place(group: DecisionGroup) -> str:
     """Return the notebook, and the first place in it where the decision was asked."""
-    times = group.askings[group.runs[0]]
-    place = next((time.asking.place for time in times if time.asking.place), "")
+    askings = group.askings[group.runs[0]]
+    place = next((asked.asking.place for asked in askings if asked.asking.place), "")
     notebook = one_line(spell_invisible(group.notebook), limit=200)
     return f"{notebook}, {place}" if place else notebook
 

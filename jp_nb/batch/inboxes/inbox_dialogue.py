@@ -113,7 +113,7 @@ class InboxDialogue:
                 )
             case Answered(value=value, marks=marks) if not marks & _NOT_SENT:
                 return value
-            case _ if is_back(end):
+            case _ if is_back(end):  # the user closed the prompt
                 return None
         raise _Ended
 

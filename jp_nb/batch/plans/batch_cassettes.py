@@ -1,11 +1,10 @@
-"""Cassettes of a batch: which file each run replays, and one recording made of those of all runs.
+"""Cassettes of a batch: the file that each run replays, and the file into which it records.
 
 A run uses `RUN_ID.cassette.jsonl` beside its notebook if there is one, and else the notebook's own
 cassette, or the file that the user names for all runs.
 
 Each run records into a separate file below `OUT/`, because two programs cannot write one cassette.
-After the runs, `merge_recordings` combines these files, sorted by the ids of runs: the result does
-not depend on which worker ran them. An exchange that several runs recorded alike is kept once.
+After the runs, `recording_merge.py` combines these files.
 
 Source: `docs/many-notebooks.md`, `docs/cassettes.md`.
 """
@@ -13,26 +12,16 @@ Source: `docs/many-notebooks.md`, `docs/cassettes.md`.
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
-from jp_nb.agent.model_requests.exchange_recorder import Exchange
-from jp_nb.batch.results.run_log import RunState
-from jp_nb.errors import StorageError
-from jp_nb.file_writing import replace_file
-from jp_nb.storage.cassettes.cassette_content import CassetteContent
 from jp_nb.storage.cassettes.cassette_file import (
     CASSETTE_SUFFIX,
-    MAX_CASSETTE_BYTES,
     make_default_cassette_path,
-    read_cassette,
     refuse_unless_cassette,
     refuse_unsafe_cassette_link,
 )
-from jp_nb.storage.cassettes.cassette_writer import CassetteWriter
-from jp_nb.text import pluralize
 
 RECORDINGS: Final = ".recordings"
 """Folder below `OUT/` with the recordings of runs."""
@@ -75,86 +64,3 @@ def prepare_recording(source: Path, recording: Path) -> None:
     recording.unlink(missing_ok=True)
     if source.is_file():
         shutil.copyfile(source, recording)
-
-
-def merge_recordings(
-    out: Path,
-    base: Path,
-    runs: Iterable[RunState],
-    *,
-    file: str = "",
-    keeps_old: bool,
-    is_complete: bool,
-) -> Iterator[str]:
-    """Merge the recordings of `runs` that are done, and yield a line about each cassette.
-
-    Args:
-        out: The output folder.
-        base: The folder to which the names of notebooks are relative.
-        runs: All runs of the log.
-        file: The cassette of all runs; "" for those of notebooks and runs.
-        keeps_old: Keep the exchanges that a cassette has already.
-        is_complete: True if all planned runs have passed or wait. Otherwise the old exchanges are
-            kept too, because the recordings may lack some of them.
-
-    Raises:
-        StorageError: A cassette cannot be read or written. The recordings stay in the folder.
-    """
-    sources: dict[Path, list[Path]] = {}
-    for state in sorted(runs, key=lambda state: state.run):
-        recording = find_recording(out, state.run)
-        if state.is_done and recording.is_file():
-            target = choose_cassette(base / state.notebook, state.run, file)
-            sources.setdefault(target, []).append(recording)
-
-    for target, recordings in sources.items():
-        note = ""
-        if target.is_file() and (keeps_old or not is_complete):
-            recordings.insert(0, target)
-            if not keeps_old:
-                note = ". It keeps those that it had, because not all runs have passed"
-
-        count = _merge(target, recordings, out / RECORDINGS)
-        yield f"{count} {pluralize('exchange', count)} recorded in {target}{note}"
-
-
-def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
-    """Write the exchanges of all `sources` to `target`, and return their number.
-
-    They are written to a draft in `folder` before, so that an error leaves `target` unchanged.
-    """
-    draft = folder / "merged.jsonl"
-    draft.unlink(missing_ok=True)
-    writer = CassetteWriter(draft)
-    written: Counter[str] = Counter()
-
-    for source in sources:
-        content = read_cassette(source)
-        # A run may send equal requests: two of them are written twice, however many runs have two.
-        in_source: Counter[str] = Counter()
-        for key, exchange in _list_exchanges(content):
-            in_source[key] += 1
-            if in_source[key] > written[key]:
-                written[key] += 1
-                writer.add(exchange)
-
-    size = draft.stat().st_size
-    if size > MAX_CASSETTE_BYTES:
-        raise StorageError(
-            f"{target} would have {size:,} bytes, more than {MAX_CASSETTE_BYTES:,}: copy the "
-            f"recordings in {folder} beside their notebook, so that each run has its own"
-        )
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    refuse_unsafe_cassette_link(target)
-    refuse_unless_cassette(target)
-    replace_file(target, draft.read_bytes())
-    draft.unlink()
-    return written.total()
-
-
-def _list_exchanges(content: CassetteContent) -> Iterator[tuple[str, Exchange]]:
-    """Yield each exchange of a cassette with a key that is the same for equal exchanges."""
-    for stored in content.exchanges:
-        key = repr((stored.request, stored.events, stored.end))
-        yield key, Exchange(content.rebuild_request(stored), stored.events, stored.end)

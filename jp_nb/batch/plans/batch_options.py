@@ -17,8 +17,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from jp_nb.batch.plans.batch_request import BatchRequest
+from jp_nb.batch.plans.parameter_checks import ParameterSet
 from jp_nb.batch.plans.parameter_files import has_set_in_each_line
-from jp_nb.batch.plans.parameter_set import ParameterSet, read_option, read_set
+from jp_nb.batch.plans.parameter_set import read_option, read_set
 from jp_nb.batch.results.run_log import LOG_NAME, RunLog
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.text import one_line

@@ -98,6 +98,7 @@ class _NotebookSearch:
             yield from self._search_pattern(path, argument)
 
     def _search_pattern(self, path: Path, argument: str) -> Iterator[Path]:
+        """Yield the notebooks that match a pattern, and those in matching folders."""
         named = _find_named_folder(path, argument)
         for name in sorted(glob.glob(str(path), recursive=True)):
             match = Path(name)

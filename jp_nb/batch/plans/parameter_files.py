@@ -28,13 +28,8 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.batch.plans.parameter_set import (
-    MAX_PARAMETER_FILE_BYTES,
-    BadSetError,
-    ParameterSet,
-    check_set,
-    read_set,
-)
+from jp_nb.batch.plans.parameter_checks import BadSetError, ParameterSet, check_set
+from jp_nb.batch.plans.parameter_set import MAX_PARAMETER_FILE_BYTES, read_set
 from jp_nb.errors import UsageError
 from jp_nb.file_reading import open_regular, read_regular
 from jp_nb.headless.parameter_cell import is_parameter_name

@@ -76,11 +76,17 @@ def review_plan(
     current_runs = {state.run: state for state in log.runs}
     earlier_versions = _index_by_inputs(log.runs, base)
     dropped_before = {state.run for state in log.dropped}
-    unplanned = set(log.last_runs) & current_runs.keys() if is_resumed else set[str]()
-    unknown_runs = dict.fromkeys(answered_runs)
-    unmatched = dict.fromkeys(patterns)
     dropped: dict[str, None] = {}
     restored: dict[str, None] = {}
+
+    # The plan removes its runs, and what is left at the end has no run in the plan.
+    unplanned = set[str]()
+    if is_resumed:
+        unplanned = set(log.last_runs) & current_runs.keys()
+    unknown_runs = dict.fromkeys(answered_runs)
+    unmatched = dict.fromkeys(patterns)
+
+    # A new folder needs no pass over a plan that may have a million runs.
     if not current_runs and not dropped_before and not unknown_runs and not unmatched:
         return PlanReview([], [], [], [])
 
@@ -94,6 +100,7 @@ def review_plan(
         if not earlier_versions:
             continue
 
+        # A run of the log with the same inputs and another id is of an earlier version of a file.
         inputs = _format_inputs(spec.notebook, spec.parameters, spec.overrides)
         for run in earlier_versions.get(inputs, ()):
             if run != spec.run:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.batch.plans.batch_request import BatchRequest
-from jp_nb.batch.plans.parameter_set import is_utf8
+from jp_nb.batch.plans.parameter_checks import is_utf8
 from jp_nb.config.masked_settings import is_secret_path
 from jp_nb.config.secret_settings.server_secrets import hide_url
 from jp_nb.config.secrets.api_keys import find_api_keys
@@ -62,12 +62,9 @@ def _show_bytes(text: str) -> str:
 def _refuse_secret(argument: str) -> None:
     """Refuse an API key or a password in an argument of `-c`, or in the name of a model."""
     path, equals_sign, value = argument.partition("=")
-    name = path.rstrip(" :+")
-    is_hidden = hide_secrets(argument) != argument or hide_url(argument) != argument
-    is_hidden = is_hidden or _ADDRESS_WITH_USER.search(argument) is not None
-    is_hidden = is_hidden or bool(find_api_keys(argument))
-    is_named = bool(equals_sign) and bool(value) and is_secret_path(name.split("."))
-    if not is_hidden and not is_named:
+    name = path.rstrip(" :+")  # `PATH:=JSON` and `PATH+=VALUE` are other forms of an argument
+    sets_secret = bool(equals_sign) and bool(value) and is_secret_path(name.split("."))
+    if not sets_secret and not _contains_secret(argument):
         return
 
     # The name is that of a setting, unless the argument has another form or a key itself.
@@ -78,3 +75,10 @@ def _refuse_secret(argument: str) -> None:
         f"-c {shown} contains an API key or a password, which would be stored in the log: set an "
         "environment variable instead, that of the provider or `JP_CFG_…` for a setting"
     )
+
+
+def _contains_secret(argument: str) -> bool:
+    """Return True if a part of the argument has the form of a key, or is one in an address."""
+    if hide_secrets(argument) != argument or hide_url(argument) != argument:
+        return True
+    return _ADDRESS_WITH_USER.search(argument) is not None or bool(find_api_keys(argument))

@@ -23,8 +23,8 @@ from jp_nb.batch.plans.batch_cassettes import (
 )
 from jp_nb.batch.plans.batch_request import BatchRequest
 from jp_nb.batch.plans.notebook_search import find_common_folder, find_notebooks
+from jp_nb.batch.plans.parameter_checks import ParameterSet
 from jp_nb.batch.plans.parameter_files import ParameterSets
-from jp_nb.batch.plans.parameter_set import ParameterSet
 from jp_nb.batch.plans.planned_notebook import (
     PlannedNotebook,
     plan_notebook,

@@ -3,7 +3,8 @@
 `write_reports` makes `OUT/report.html` and `OUT/report.json` of the log `OUT/runs.jsonl`. The page
 is one file that loads nothing: `report_page.html` with the rows of all runs, which are compressed
 so that 100,000 runs stay a few megabytes. The page decompresses them, and shows, sorts, and filters
-them. It sets them as text only, never as HTML.
+them. It sets them as text only, never as HTML. `clean_text` hides the secrets in texts of models
+and files, and cuts long ones.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -128,7 +129,7 @@ def _run_to_json(run: RunState, limit: int) -> JsonObject:
         "tokens": {"input": run.tokens.input, "output": run.tokens.output},
         "failed_cells": failed,
         "open_decisions": decisions,
-        "output": make_storable(run.output),
+        "output": make_storable(run.output),  # half a surrogate pair is replaced
         "reason": clean_text(run.reason, limit),
         "warnings": [clean_text(text, limit) for text in run.warnings],
     }

@@ -81,6 +81,7 @@ class _OpenEntry(_LoggedValue):
     """An entry of `open_decisions` in the log, as `ReportedDecision.to_json` makes it.
 
     Attributes:
+        kind: Kind of the decision, such as `question` or `permission`.
         tool: Name of the tool, or of the cell that a tool edits.
         why: The reason that it is open, such as an answer that did not fit.
         question: The question as JSON; None for other kinds.
@@ -109,7 +110,10 @@ class AskedTime(NamedTuple):
 class AskedContext:
     """Content beside a decision, the same in all of its `runs`.
 
-    `question_context` is the context that the tool gave with the question; "" without one.
+    Attributes:
+        asking: The first time that a run asked with this content.
+        question_context: The context that the tool gave with the question; "" without one.
+        runs: The ids of these runs.
     """
 
     asking: Asking
@@ -122,6 +126,9 @@ class DecisionGroup:
     """One decision that is open in one or several runs of a notebook.
 
     Attributes:
+        notebook: Name of the notebook, relative to the common folder of the batch.
+        kind: Kind of the decision, such as `question` or `permission`.
+        tool: Name of the tool, or of the cell that a tool edits.
         question: The question, without a default: nothing is decided by itself.
         arguments: The exact arguments that a permission is about; None for other kinds, and if they
             were too long to keep, so that the user cannot agree to them here.
@@ -193,20 +200,20 @@ class DecisionGroup:
         Runs that asked at other places with the same content share one entry.
         """
         runs_by_content: dict[str, list[str]] = {}
-        first_times: dict[str, AskedTime] = {}
-        for run, times in self.askings.items():
-            for time in times:
-                asking = time.asking
-                parts = [asking.words, asking.result, asking.detail, time.question_context]
+        first_by_content: dict[str, AskedTime] = {}
+        for run, askings in self.askings.items():
+            for asked in askings:
+                asking = asked.asking
+                parts = [asking.words, asking.result, asking.detail, asked.question_context]
                 content = compact_json(parts)
-                first_times.setdefault(content, time)
+                first_by_content.setdefault(content, asked)
                 runs = runs_by_content.setdefault(content, [])
                 if not runs or runs[-1] != run:  # a run may ask twice
                     runs.append(run)
 
         return [
-            AskedContext(time.asking, time.question_context, tuple(runs_by_content[content]))
-            for content, time in first_times.items()
+            AskedContext(asked.asking, asked.question_context, tuple(runs_by_content[content]))
+            for content, asked in first_by_content.items()
         ]
 
 
@@ -247,12 +254,13 @@ def group_open_decisions(runs: Iterable[RunState]) -> OpenDecisions:
 
 def list_misfits(line: EndedLine) -> Iterator[str]:
     """Yield each answer that the run used and that does not fit, with the reason."""
+    # Of the state of a run, the grouping reads only its decisions and answers.
     state = RunState(
-        line.run,
-        "",
-        {},
-        {},
-        "",
+        run=line.run,
+        notebook="",
+        parameters={},
+        overrides={},
+        digest="",
         open_decisions=line.open_decisions,
         used_answers=line.used_answers,
     )

@@ -30,7 +30,8 @@ class ExecutingRun:
 class WorkerProcesses:
     """The worker processes of this Dask worker. The tasks call it in several threads.
 
-    `_lock` guards all other attributes. `_idle` are those of `_all` that execute no run.
+    `_lock` guards all other attributes while tasks run. `_idle` are those of `_all` that execute no
+    run.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,10 @@ class WorkerProcesses:
                 self._idle.append(process)
 
     def kill(self) -> None:
-        """End all processes, because the Dask worker ends."""
+        """End all processes, because the Dask worker ends.
+
+        The exit handler calls it. It takes no lock, which a thread that was stopped might hold.
+        """
         for process in self._all:
             process.kill()
 

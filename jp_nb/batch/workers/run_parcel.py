@@ -34,6 +34,7 @@ class RunParcel:
     """A run, as it travels. Its text form is the id alone: logs of a cluster contain it.
 
     Attributes:
+        spec: The specification, with the paths of the machine that sends it.
         batch: A random text, the same for all runs of a batch.
         probe: A file in the output folder that contains this text. A machine that can read it
             shares the folder.

@@ -114,6 +114,8 @@ def _as_document(other: JsonValue) -> JsonObject:
 
 def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[Finding]:
     """Check one conversation. Messages begin with `prefix`, its place among the inactive ones."""
+    # Entries that cannot be read are the `damage` of the stream. Only a record that is none at all,
+    # or that is of a newer version, is an error.
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:
@@ -130,6 +132,7 @@ def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iter
 
 
 def _check_entries(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
+    """Check the entries of a conversation: damaged ones, ids, times, and the pairs of each turn."""
     yield from list_notices(stream)
     yield from _check_ids(stream, keys)
     yield from _check_times(stream, keys)
@@ -158,7 +161,7 @@ def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
 def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
     """Check that each call and each question of a turn has a response, and the reverse."""
     turn = [(event.position, event.entry) for event in events]
-    pairs = match_pairs(turn)
+    pairs = match_pairs(turn)  # the positions of requests and responses without their counterpart
 
     for index, entry in turn:
         if index in pairs.unanswered:
@@ -170,6 +173,7 @@ def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
 
 def _check_configuration(stream: ConversationStream) -> Iterator[str]:
     """Check the settings of a conversation alone, without the files of this computer."""
+    # The configuration that results from the changes in the record, on top of no settings (`below`).
     try:
         projection = Projection(stream, below=lambda: ())
         projection.config()  # raises, or adds to `problems`

@@ -85,7 +85,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
         stored = document.to_json()
 
-    segments.store_segments(target.metadata, stored)
+    segments.store_segments(target.metadata, stored)  # a long record has several keys there
     write_notebook(target, notebook)
 
     return [_format_import(action, loaded, notebook), *_list_skipped_files(jp, folder)]

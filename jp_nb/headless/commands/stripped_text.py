@@ -30,7 +30,7 @@ _EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
 
 
 class _Removal(NamedTuple):
-    """A part of the text, and the `text` that replaces it."""
+    """The part of the text from `start` to before `end`, and the `text` that replaces it."""
 
     start: int
     end: int
@@ -38,9 +38,11 @@ class _Removal(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A member of a JSON object: its key and value, and their positions in the text.
+    """A member of a JSON object, with its positions in the text.
 
     Attributes:
+        key: Its key.
+        value: Its parsed value.
         start: Start of the key.
         value_start: Start of the value.
         end: End of the value.
@@ -139,6 +141,8 @@ def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal
         return None if parts.record else []
     if member.key != WIDGETS:
         return []
+
+    # Each function returns None for a member that is removed as a whole, from inside to outside.
 
     def find_in_model(model: _Member) -> list[_Removal] | None:
         is_carrier = (

@@ -43,7 +43,13 @@ class CellEnd:
 
 @dataclass(frozen=True, slots=True)
 class CellFailure:
-    """The failure of a run. `cell` is its index from 0, or None if no cell caused the failure."""
+    """The failure of a run.
+
+    Attributes:
+        cell: Index of the cell that caused it, from 0; None if no cell did.
+        name: The type of the exception, or `TimeoutError`, `DeadKernelError`, or `StorageError`.
+        message: The text of the exception.
+    """
 
     cell: int | None
     name: str

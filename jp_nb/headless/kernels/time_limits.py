@@ -22,7 +22,13 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """A limit that was exceeded, and the tools that ran at that time."""
+    """A limit that was exceeded.
+
+    Attributes:
+        limit: The limit of each cell, or of the run.
+        seconds: The limit.
+        tools: The names of the tools that ran at that time.
+    """
 
     limit: Literal["cell", "run"]
     seconds: float

@@ -41,7 +41,13 @@ CLIENT_MISFIT: Final = (
 
 @dataclass(slots=True)
 class QuestionState:
-    """The answers and ends of the questions of one call, by question id."""
+    """The questions of one call so far.
+
+    Attributes:
+        answers: The answers, by question id.
+        ends: How each question ended, by question id.
+        rounds: How often the tool has asked.
+    """
 
     answers: JsonObject = field(default_factory=dict)
     ends: dict[str, QuestionEnd] = field(default_factory=dict)
@@ -65,6 +71,8 @@ class Questions:
     """The questions of one run of a tool.
 
     Attributes:
+        tool: The name of the tool.
+        questions: The questions, in order.
         partial: True if the tool also runs again with open questions (`NeedsInput.partial`).
         configured: The configured answers, by question id.
     """

@@ -11,9 +11,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,6 +24,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, require_notebook
 from jp_nb.headless.kernels.execution import make_kernel_config
+from jp_nb.headless.tool_server.tool_cells import iter_tool_cells
 from jp_nb.headless.tool_server.tool_host import ServedTool
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.entries.outcomes import QuestionEnd
@@ -32,8 +32,6 @@ from jp_nb.text import one_line, plain
 
 START_S: Final = 60.0
 """Time in which the kernel has to start."""
-_MAGIC: Final = re.compile(r"^([ \t]*)(?:%(?!%)|!).*$", re.MULTILINE)
-"""Line of a magic or of a shell command, which is no Python. A cell magic is no tool."""
 _HOST: Final = "_jp_nb_host"
 _REPLY: Final = "_jp_nb_reply"
 """Variables in the kernel: its `ToolHost`, and the text of its last reply."""
@@ -191,31 +189,3 @@ class KernelTools:
 def _print_output(message: Mapping[str, Any]) -> None:
     if message["msg_type"] == "stream":
         print(plain(str(message["content"]["text"])), end="", file=sys.stderr, flush=True)
-
-
-def iter_tool_cells(cells: Any) -> Iterator[tuple[int, str]]:
-    """Yield number and source of each code cell that defines a tool with `@jp.tool`."""
-    for number, cell in enumerate(cells, start=1):
-        if cell.get("cell_type") != "code":
-            continue
-        try:
-            tree = ast.parse(_MAGIC.sub(r"\1pass", str(cell.get("source", ""))))
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        if any(map(_is_tool, tree.body)):
-            yield number, str(cell["source"])
-
-
-def _is_tool(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    return any(_is_tool_decorator(decorator) for decorator in node.decorator_list)
-
-
-def _is_tool_decorator(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call):
-        node = node.func
-    match node:
-        case ast.Attribute(attr="tool", value=ast.Name(id="jp" | "jp_nb")) | ast.Name(id="tool"):
-            return True
-    return False

@@ -48,7 +48,7 @@ CHANGE_IGNORED: Final = "(A configuration change that the tool proposed was igno
 
 @dataclass(frozen=True, slots=True)
 class ServedTool:
-    """A tool for other programs, with the description and schema that a model would get."""
+    """A tool for other programs, with the `description` and `schema` that a model would get."""
 
     name: str
     description: str

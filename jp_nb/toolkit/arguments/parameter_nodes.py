@@ -52,6 +52,7 @@ class ParameterNode:
         return ParameterNode({**definition, **schema}, self.root, self.followed | {reference})
 
     def _find_definition(self, reference: str | None) -> Schema | None:
+        """Return the definition in `$defs` to which `reference` leads; None for another one."""
         definitions = self.root.get("$defs")
         if reference is None or not isinstance(definitions, dict):
             return None

@@ -24,7 +24,8 @@ from pydantic import JsonValue
 
 from jp_nb.record.entries.outcomes import ANSWER_MARKS, QuestionEnd, QuestionOutcome
 from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, END_WORDS
-from jp_nb.toolkit.builtin.ask_arguments import CallProblem, CheckedQuestion
+from jp_nb.toolkit.builtin.ask_arguments import CheckedQuestion
+from jp_nb.toolkit.builtin.ask_problems import CallProblem
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure
 from jp_nb.toolkit.question_types.answer_types import NONE_OF_THESE
 from jp_nb.toolkit.question_types.select_answer import Picks, SelectAnswer
@@ -48,9 +49,13 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One question of the call with its outcome. `picks` is None without an answer.
+    """One question of the call, after it ended.
 
-    The answer to a free text has no picked options, only `picks.custom`.
+    Attributes:
+        asked: The question, and the fields of the call that had no effect.
+        outcome: How it ended, who answered, and marks such as `timed_out`.
+        picks: The indexes of the picked options, and the user's own text (`custom`), which is the
+            answer to a free text; None without an answer.
     """
 
     asked: CheckedQuestion

@@ -1,7 +1,7 @@
 """Description and arguments of the built-in tool `ask`, as the model reads them, and their limits.
 
 The limits are not in the schema: an argument beyond one gets an error that names it
-(`ask_arguments.py`).
+(`ask_problems.py`).
 """
 
 from __future__ import annotations
@@ -82,6 +82,13 @@ ASK_SCHEMA: Final[dict[str, JsonValue]] = {
     "required": ["questions"],
     "additionalProperties": False,
 }
+CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
+    "options": [],
+    "multi": False,
+    "recommended": None,
+    "allow_other": True,
+}
+"""Defaults of the fields that have no effect in the mode `freetext`."""
 MAX_FIELD_CHARS: Final[Mapping[str, int]] = {
     "id": 64,
     "question": 500,

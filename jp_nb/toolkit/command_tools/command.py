@@ -1,4 +1,4 @@
-"""Tools that are configured command lines: their arguments, their runs, and their outcomes.
+"""Tools that are configured command lines: their arguments, and their runs.
 
 A command receives a JSON document about its call on stdin. The words of its command line are
 templates over the same document (`jp_nb/toolkit/command_tools/templates.py`):
@@ -6,7 +6,7 @@ templates over the same document (`jp_nb/toolkit/command_tools/templates.py`):
     {"tool": {"name": "build", "arguments": {"target": "docs"}, "answers": {}, "options": {}},
      "context": {"root": "/work/notebooks", "action": "run", …}}
 
-It prints its result: any text, or an outcome as JSON (`outcome_reading.py`).
+It prints its result: any text, or an outcome as JSON (`command_results.py`).
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -29,17 +28,15 @@ from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems
 from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
 from jp_nb.toolkit.cell_thread import CellThread
+from jp_nb.toolkit.command_tools.command_results import read_command_result
 from jp_nb.toolkit.command_tools.executed_arguments import executes_call_values
-from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
 from jp_nb.toolkit.command_tools.processes import (
     OutputError,
-    ProcessRun,
     SpawnError,
     run_process,
 )
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
-from jp_nb.toolkit.truncation import keep_end
 
 NO_COMMAND: Final = "Command missing for local tool"
 
@@ -48,8 +45,6 @@ _VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!
 
 `{{tool.answers.size}}` and `{{tool}}` match, `{{tool.arguments.size}}` does not.
 """
-SHELL_SIGNALS: Final = 128  # a shell adds this number to the signal that ended its command
-_SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
 
 CallDocument = dict[str, JsonValue]
 
@@ -212,48 +207,7 @@ async def _run(command: Command, document: CallDocument, subject: str, root: str
     except OutputError as exc:
         return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
 
-    return _read_result(process_run, subject, shell=command.shell)
-
-
-def _read_result(process_run: ProcessRun, subject: str, *, shell: bool) -> Outcome:
-    """Return the outcome that the command printed, or one for its text and its exit status."""
-    outcome = read_outcome(process_run.stdout)  # None for any other text
-    if isinstance(outcome, ToolFailure):
-        return _make_reported_failure(outcome, process_run.stdout)
-    if outcome is not None:
-        return outcome
-
-    # The exit status decides only about text: a printed outcome says itself if it is a failure.
-    if process_run.exit_code == 0:
-        return Success(process_run.stdout)
-    return _make_exit_failure(process_run, subject, shell=shell)
-
-
-def _make_reported_failure(outcome: ToolFailure, stdout: str) -> ToolFailure:
-    """Return the failure that a command printed as JSON. The model reads JSON, as in JP."""
-    if not outcome.transient:
-        return ToolFailure(stdout)
-
-    # `"transient": true` is removed: advice to try again belongs into the message (RFD 083).
-    details = {"message": outcome.message, "trace": list(outcome.trace)}
-    return ToolFailure(compact_json(details))
-
-
-def _make_exit_failure(process_run: ProcessRun, subject: str, *, shell: bool) -> ToolFailure:
-    """Return the failure of a command that exited with an error, with its output."""
-    stderr = process_run.stderr.strip()
-    stdout = process_run.stdout.strip()
-
-    last_line = stderr.rpartition("\n")[2].strip()
-    summary = f": {last_line}" if 0 < len(last_line) <= 200 else "."  # a longer one is no summary
-    parts = [f"{subject} {_format_exit(process_run.exit_code, shell=shell)}{summary}"]
-
-    if stderr and summary != f": {stderr}":
-        parts.append(_format_printed("stderr", stderr))
-    if stdout:
-        parts.append(_format_printed("stdout", stdout))
-
-    return ToolFailure("\n\n".join(parts))
+    return read_command_result(process_run, subject, shell=command.shell)
 
 
 def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFailure:
@@ -268,29 +222,3 @@ def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFa
     if not command.shell:
         return [program, *args]
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
-
-
-def _format_exit(code: int, *, shell: bool) -> str:
-    """Return the end of a process in words. asyncio has a signal as a negative `code`."""
-    if code < 0:
-        return f"was ended by {_format_signal(-code)}"
-
-    meaning = ""
-    if shell and code in _SHELL_CODES:
-        meaning = f" ({_SHELL_CODES[code]})"
-    elif shell and code - SHELL_SIGNALS in set(signal.Signals):
-        meaning = f" (as if by {_format_signal(code - SHELL_SIGNALS)})"
-    return f"failed with exit status {code}{meaning}"
-
-
-def _format_signal(number: int) -> str:
-    name = f", {signal.Signals(number).name}" if number in set(signal.Signals) else ""
-    return f"signal {number}{name}"
-
-
-def _format_printed(name: str, text: str) -> str:
-    """Return the end of `stdout` or `stderr`, below its name."""
-    end = keep_end(text, 10_000)  # the end usually has the error
-    omitted_count = len(text) - len(end)
-    note = f" (without its first {omitted_count} characters)" if omitted_count else ""
-    return f"{name}{note}:\n{end}"

@@ -57,6 +57,9 @@ class ProcessRun:
     """A process that exited. Bytes that are not UTF-8 are replaced in input and output.
 
     Attributes:
+        stdin: The input that it was given.
+        stdout: The text that it printed.
+        stderr: The text that it printed as errors.
         exit_code: The exit code; negative for a signal that ended the process.
         formats: True if the process only formatted the arguments of a call for the user.
     """

@@ -37,6 +37,8 @@ class DocumentCell:
     Attributes:
         cell_id: The id in the notebook, by which edits name the cell.
         number: The position in the notebook, from 1, as JupyterLab counts in its status bar.
+        source: The whole source.
+        kind: The type of the cell.
         is_editable: False if the metadata of the cell forbids a new source.
         is_deletable: False if the metadata of the cell forbids its deletion.
         is_busy: True if the cell runs or waits to run.
@@ -64,9 +66,10 @@ class DocumentCell:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCells:
-    """All cells of the document, in order.
+    """All cells of the document.
 
     Attributes:
+        cells: The cells, from top to bottom.
         this: The id of the running cell.
         can_change: False if no program can change the document. Then only insertions are accepted,
             and the user gets their sources.

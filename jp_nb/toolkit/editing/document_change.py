@@ -70,7 +70,13 @@ def make_operation_id(conversation_id: str, event_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CellConflict:
-    """A cell that is not as the user saw it; `source` is the present one, None if it is gone."""
+    """A cell that is not as the user saw it.
+
+    Attributes:
+        cell_id: The id of the cell.
+        reason: How it differs, a sentence for the model and the user.
+        source: Its present source; None if it is gone.
+    """
 
     cell_id: str
     reason: str

@@ -38,6 +38,8 @@ class _CellHistory:
     """The edits of one cell in a turn, as the record has them.
 
     Attributes:
+        cell_id: The id of the cell.
+        kind: Its type, `code` if the record has none.
         is_new: True if the turn inserted the cell.
         is_deleted: True if the turn deleted it.
         is_moved: True if the turn moved it.

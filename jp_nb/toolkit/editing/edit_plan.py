@@ -21,7 +21,9 @@ class PlannedEdit:
     """One edit on the document.
 
     Attributes:
+        edit: The edit as the model proposed it.
         cell: The cell of the document; None if an earlier edit inserts it.
+        cell_kind: The type of this cell.
         before: Its source before this edit; "" for a new cell.
         after: Its source after this edit; "" if it is deleted.
         place: The key of the cell before the new or moved cell, or `start`.

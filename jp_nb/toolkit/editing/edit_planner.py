@@ -84,6 +84,7 @@ class _Draft:
 
     Attributes:
         key: The id of the cell in the document, or the key of a new cell, such as `new:1`.
+        kind: The type of the cell.
         source: The source after the edits so far.
         cell: The cell of the document; None for a new cell.
         edited_by: The numbers of the edits so far.

@@ -24,6 +24,7 @@ class LaterChange(NamedTuple):
     """A cell that is not as the model knows it.
 
     Attributes:
+        cell_id: Its id.
         number: Its present position; None if it is gone.
         version: Its present version; None if it is gone.
         was_deleted: True if an edit had deleted it, so that it was restored since.

@@ -35,7 +35,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _QueuedCoroutine:
-    """A coroutine that a loop has not started, and the future that waits for it."""
+    """A coroutine that a loop has not started.
+
+    Attributes:
+        handle: The entry in the queue of the loop, which would start it.
+        coroutine: The coroutine.
+        future: The future for which the function of the tool waits. It gets the result.
+    """
 
     handle: asyncio.Handle
     coroutine: Any

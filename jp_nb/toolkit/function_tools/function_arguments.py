@@ -52,6 +52,7 @@ class FunctionParameter:
     """A parameter that the model sees.
 
     Attributes:
+        name: Its name in the function.
         hint: The type hint; `Any` without one.
         default: The default, also that of a `Field`; `inspect.Parameter.empty` without one, and for
             a `default_factory`.

@@ -59,7 +59,7 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     if issubclass(kind, Description):
         return _make_success(cast(Description, result))
 
-    text = as_json(result)
+    text = as_json(result)  # None for a value that is not plain data
     if text is not None:
         return Success(text)
     return _make_success(describe_result(result, budget or ValueBudget()))

@@ -62,9 +62,13 @@ class PythonTool(Tool):
     `async def` function runs in the event loop of the agent.
 
     Attributes:
+        name: The name for the model: the option `name`, or that of the function.
         function: The user's function.
         context_name: Name of the parameter that receives the context; None without one.
         is_async: True for an `async def` function.
+        waits_for_cell: True for a function that runs in the cell's thread.
+        schema: JSON schema of the arguments.
+        registration: The configuration of the tool that the decorator and the docstring give.
         thread: True if a `def` function runs in a worker thread.
         arguments: The schema of the arguments, and their values as Python objects.
         on_refused: Called with the tool if it is refused after its registration, because it was

@@ -160,6 +160,8 @@ class TextAnswer(AnswerType):
 
     Attributes:
         format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
+        min_length: Minimum number of characters.
+        max_length: Maximum number of characters; None for no limit.
         pattern: Regular expression that is found in the text, without lookaround and
             back-references, so that it is checked in linear time.
         lines: True to show a box for several lines.

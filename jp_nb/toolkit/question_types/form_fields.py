@@ -95,7 +95,13 @@ def _read_field(
 
 
 class _FieldSchema(NamedTuple):
-    """The schema of a field without the alternative null, its path, and True if null is valid."""
+    """The schema of a field without the alternative null.
+
+    Attributes:
+        path: The path of the schema, for errors.
+        node: The schema.
+        allows_null: True if null is a valid value, so that the field may stay open.
+    """
 
     path: SchemaPath
     node: Node

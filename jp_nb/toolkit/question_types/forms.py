@@ -140,9 +140,12 @@ def _read_type(what: Any) -> tuple[FormSource, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _TypedCheck:
-    """Check of the whole answer by a Python type, which also converts it.
+    """Check of the whole answer by a Python type, which also converts it (`ConvertingCheck`).
 
-    `nullable` has the ids of the fields, with True if null is a valid value.
+    Attributes:
+        type: The type of the user.
+        adapter: Pydantic's validator of the type.
+        nullable: The ids of the fields, with True if null is a valid value.
     """
 
     type: Any
