@@ -173,7 +173,7 @@ def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
 
 def _check_configuration(stream: ConversationStream) -> Iterator[str]:
     """Check the settings of a conversation alone, without the files of this computer."""
-    # The configuration that results from the changes in the record, on top of no settings (`below`).
+    # The configuration that results from the record alone: no settings are below its changes.
     try:
         projection = Projection(stream, below=lambda: ())
         projection.config()  # raises, or adds to `problems`

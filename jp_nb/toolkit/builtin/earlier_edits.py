@@ -122,7 +122,11 @@ def _describe_applied_edits(
 
 
 def _describe_edit(edit: JsonObject, edits: list[JsonObject], document: DocumentCells) -> str:
-    """Return the line about an applied edit, by the present state of its cell."""
+    """Return the line about an applied edit, by the present state of its cell.
+
+    The version of the cell tells if it is as the last of its `edits` left it, as it was before the
+    first of them, or changed since.
+    """
     cell_id = str(edit.get("cell", ""))
     cell = document.find(cell_id)
     edits_of_cell = [other for other in edits if other.get("cell") == cell_id]
