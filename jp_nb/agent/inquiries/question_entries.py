@@ -101,5 +101,5 @@ def make_closing_entry(
     kind = question.answer_type
     # `secret`: the whole answer is. A form with a secret field (`has_secret`) is recorded, and only
     # that field is redacted.
-    marked = replace(outcome, is_secret=kind.secret)
+    marked = replace(outcome, is_secret=kind.is_secret)
     return make_inquiry_response(inquiry_id, marked, kind.redacted(answer))

@@ -36,7 +36,7 @@ def make_inbox_question(question: Question) -> Question:
 
 def _ask_for_variable(question: Question) -> Question:
     """Return a question about a variable, if the answer is a secret; else the same question."""
-    if not question.answer_type.secret:
+    if not question.answer_type.is_secret:
         return question
 
     text = f"{question.text} ({_VARIABLE_HELP})"
@@ -46,12 +46,12 @@ def _ask_for_variable(question: Question) -> Question:
 def read_inbox_answer(question: Question, value: JsonValue) -> AnswerValue:
     """Return the answer to `make_inbox_question(question)` with the variables that it names."""
     kind = question.answer_type
-    if kind.secret:
+    if kind.is_secret:
         return EnvironmentVariable(str(value))
     if not isinstance(kind, FormAnswer) or not isinstance(value, dict):
         return value
 
-    secrets = {field.id for field in kind.fields if field.answer_type.secret}
+    secrets = {field.id for field in kind.fields if field.answer_type.is_secret}
     answers: dict[str, JsonValue | EnvironmentVariable] = {}
     for name, field_value in value.items():
         if field_value is None:  # an optional field that the user left empty

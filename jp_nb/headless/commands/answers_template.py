@@ -111,7 +111,7 @@ _EXAMPLES: Final = {"boolean": "true", "number": "0.0", "integer": "0", "url": "
 def _format_example(question: Question) -> str:
     """Return an example of an answer as TOML: its default, if there is one."""
     answer_type = question.answer_type
-    if answer_type.secret:
+    if answer_type.is_secret:
         return '{ env = "NAME" }'
     if question.fits_default:
         return format_toml(question.default)

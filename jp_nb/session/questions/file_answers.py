@@ -61,11 +61,11 @@ def _read_answer(file_answer: FileAnswer, question: Question) -> JsonValue:
     """
     kind = question.answer_type
     if not isinstance(file_answer, Mapping):
-        return _read_value(question.id, file_answer, is_secret=kind.secret)
+        return _read_value(question.id, file_answer, is_secret=kind.is_secret)
 
-    secret_ids = {question.id} if kind.secret else set()
+    secret_ids = {question.id} if kind.is_secret else set()
     if isinstance(kind, FormAnswer):
-        secret_ids = {field.id for field in kind.fields if field.answer_type.secret}
+        secret_ids = {field.id for field in kind.fields if field.answer_type.is_secret}
     return {
         name: _read_value(name, value, is_secret=name in secret_ids)
         for name, value in file_answer.items()

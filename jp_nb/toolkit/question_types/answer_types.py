@@ -53,7 +53,7 @@ class AnswerType(BaseModel):
     Attributes:
         type: Name of the type, in the JSON of tools and in records.
         json_type: JSON type of an answer.
-        secret: True if an answer is never shown, stored, or sent to a model.
+        is_secret: True if an answer is never shown, stored, or sent to a model.
         needs_user: True if no model may answer, because the user has to do something.
         rememberable: True if the user may give one answer for all repetitions of the question in
             the turn.
@@ -62,7 +62,7 @@ class AnswerType(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
     type: str
     json_type: ClassVar[str] = "string"
-    secret: ClassVar[bool] = False
+    is_secret: ClassVar[bool] = False
     needs_user: ClassVar[bool] = False
     rememberable: ClassVar[bool] = False
 
@@ -86,7 +86,7 @@ class AnswerType(BaseModel):
     @property
     def has_secret(self) -> bool:
         """True if an answer, or a part of it, is secret."""
-        return self.secret
+        return self.is_secret
 
     @property
     def is_for_user(self) -> bool:
@@ -104,11 +104,11 @@ class AnswerType(BaseModel):
 
     def redacted(self, answer: JsonValue) -> JsonValue:
         """Return `answer` without secrets, for the record."""
-        return SECRET_ANSWER if self.secret else answer
+        return SECRET_ANSWER if self.is_secret else answer
 
     def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
         """Yield the secret parts of `answer`."""
-        if self.secret:
+        if self.is_secret:
             yield answer
 
     def format_answer(self, answer: JsonValue) -> str:
@@ -239,7 +239,7 @@ class SecretAnswer(AnswerType):
     """Answered by a string that is never shown, stored or sent to a model."""
 
     type: Literal["secret"] = "secret"
-    secret: ClassVar[bool] = True
+    is_secret: ClassVar[bool] = True
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return the placeholder for secrets."""

@@ -171,7 +171,7 @@ def _remove_null_member(
 
 def _read_default(source: FormSource, schema: _FieldSchema, answer_type: AnswerType) -> JsonValue:
     """Return the default if it is a valid answer; None without one."""
-    if answer_type.secret:
+    if answer_type.is_secret:
         return None
 
     default = schema.node.get("default")
