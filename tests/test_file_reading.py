@@ -99,7 +99,7 @@ OTHER_OPENS: Final = {
     "batch/results/batch_report.py": "a file of the package",
     "batch/plans/recording_merge.py": "the draft of its own recording",
     "headless/kernels/run_cells.py": "the events of its own run",
-    "headless/kernels/kernel_template.py": "the pipe of its own process",
+    "headless/kernels/fork_server.py": "the pipe of its own process",
     "headless/kernels/kernel_processes.py": "files of the kernel of the operating system",
     "storage/shared_pace.py": "creates the lock of a slot in the folder of its batch",
     "batch/plans/parameter_files.py": "reads with the helper",

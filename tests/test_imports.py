@@ -388,5 +388,5 @@ def _find_public_names(path: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def test_preloaded_modules_exist() -> None:
-    template = import_module("jp_nb.headless.kernels.kernel_template")
+    template = import_module("jp_nb.headless.kernels.fork_server")
     assert set(template.TURN_MODULES) <= {module.name for module in modules()}

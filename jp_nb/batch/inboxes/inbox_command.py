@@ -98,7 +98,7 @@ def _ask_on_terminal(inbox: Inbox) -> int:
         _print_lines([inbox.format_heading()])
         return 0
 
-    console = InputConsole(None)
+    console = InputConsole(None)  # without a kernel: the terminal of this process
 
     def ask(prompt: AnyPrompt) -> AnyEnd:
         print()

@@ -1,8 +1,8 @@
 """Merge the recordings of the runs of a batch into cassettes, after the runs.
 
 Each run has recorded into a separate file (`batch_cassettes.py`). These are combined, sorted by the
-ids of runs: the result does not depend on which worker ran them. An exchange that several runs
-recorded alike is kept once.
+ids of runs: the result does not depend on which worker ran them. An *exchange* is a request to a
+model with its answer. One that several runs recorded alike is kept once.
 
 Source: `docs/many-notebooks.md`, `docs/cassettes.md`.
 """

@@ -62,7 +62,7 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
         yield Finding(f"cells[{number}]", message)
 
-    unrecorded = _find_unrecorded(stored_notebook.metadata, content)
+    unrecorded = _find_unrecorded_turn(stored_notebook.metadata, content)
     if unrecorded is not None:
         request = one_line(keys.hide(unrecorded), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
@@ -142,7 +142,7 @@ def _is_recorded(text: str, recorded: list[str]) -> bool:
     return index < len(recorded) and recorded[index].startswith(beginning)
 
 
-def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
+def _find_unrecorded_turn(metadata: Any, content: CassetteContent) -> str | None:
     """Return the request of the first turn with a message that is not on the cassette.
 
     Returns None if there is none, or the record is damaged, compacted, or not of a headless run.

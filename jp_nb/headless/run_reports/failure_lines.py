@@ -14,12 +14,16 @@ from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 
 
 def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
-    """Yield the lines of the failure; none if the test passes."""
+    """Yield the lines of the failure; none if the test passes.
+
+    These are the failed cells, with advice if an answers file could have prepared their decisions.
+    With `strict`, a run without a failed cell fails if it needed the user.
+    """
     failed = [cell for cell in report.cells if cell.status == "failed"]
     for cell in failed:
         yield f"{report.notebook}: cell {cell.number + 1} failed: {cell.source}"
         yield from format_cell_errors(cell)
-        if not cell.traceback.endswith(cell.error):
+        if not cell.traceback.endswith(cell.error):  # most tracebacks end with the error
             yield cell.error
         if cell.traceback:
             yield cell.traceback

@@ -173,11 +173,11 @@ def _make_number_schema(kind: NumberAnswer) -> JsonObject:
     # The protocol has no exclusive bounds, so the nearest number inside is the inclusive one.
     lower_bounds = [] if kind.minimum is None else [kind.minimum]
     if kind.above is not None:
-        lower_bounds.append(_next_number(kind.above, has_fractions))
+        lower_bounds.append(_find_next_number(kind.above, has_fractions))
 
     upper_bounds = [] if kind.maximum is None else [kind.maximum]
     if kind.below is not None:
-        upper_bounds.append(-_next_number(-kind.below, has_fractions))
+        upper_bounds.append(-_find_next_number(-kind.below, has_fractions))
 
     schema: JsonObject = {"type": json_type}
     if lower_bounds:
@@ -187,7 +187,7 @@ def _make_number_schema(kind: NumberAnswer) -> JsonObject:
     return schema
 
 
-def _next_number(bound: float, has_fractions: bool) -> float:
+def _find_next_number(bound: float, has_fractions: bool) -> float:
     """Return the smallest number above `bound`."""
     if has_fractions and abs(bound) < FIRST_WITHOUT_FRACTIONS:
         return math.nextafter(bound, math.inf)
