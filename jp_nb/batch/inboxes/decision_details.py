@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.agent.prompting.prompts import (
     PromptDetail,
 )
-from jp_nb.batch.inboxes.inbox import format_place
+from jp_nb.batch.inboxes.inbox_text import format_place
 from jp_nb.batch.results.open_decisions import (
     MAX_SHOWN_CONTEXTS,
     AskedContext,

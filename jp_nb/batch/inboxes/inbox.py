@@ -2,7 +2,7 @@
 
 `Inbox` reads `OUT/runs.jsonl` and `OUT/answers.toml`. Three front ends use it: `jp_nb.inbox` shows
 forms in the running cell, `jp-nb inbox --text` asks on a terminal (both with `inbox_dialogue.py`),
-and `jp-nb inbox --list` prints `format_list`.
+and `jp-nb inbox --list` prints them (`inbox_text.py`).
 
 Whoever can write to `OUT/` can invent questions. So the inbox of a folder that is not the user's
 own is shown, and takes no answers: `distrust` has the reason.
@@ -13,20 +13,14 @@ Source: `docs/many-notebooks.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from jp_nb.batch.inboxes.inbox_answers import ANSWERS_NAME, InboxAnswer, InboxAnswers
 from jp_nb.batch.results.open_decisions import DecisionGroup, group_open_decisions
 from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.exact_form import spell_invisible
 from jp_nb.storage.files import describe_foreign
-from jp_nb.text import one_line, pluralize
-from jp_nb.toolkit.question_types.select_answer import SelectAnswer
-
-EXCLUSIVE_NOTE: Final = "exclusive: only you or an answers file can answer it, not a model"
 
 
 class Inbox:
@@ -112,71 +106,3 @@ class Inbox:
         if self._answers is None:
             raise ConfigError(f"no answers are written: {self.distrust}")
         return self._answers
-
-    def format_heading(self) -> str:
-        """Return one line about the decisions, and how many are answered."""
-        count = len(self.groups)
-        if not count:
-            return "no decision is open"
-
-        answered = sum(self.count_answered(group) == len(group.runs) for group in self.groups)
-        words = f"{count:,} open {pluralize('decision', count)} in {self.waiting:,} "
-        words += pluralize("run", self.waiting)
-        return f"{words}, {answered:,} answered" if answered else words
-
-    def format_status(self, group: DecisionGroup) -> str:
-        """Return how many runs wait for `group`, and how many have an answer, as text."""
-        count = len(group.runs)
-        words = f"{count:,} {pluralize('run', count)}"
-        answered = self.count_answered(group)
-        if answered == count:
-            return f"{words}, answered"
-        return f"{words}, {answered:,} answered" if answered else words
-
-    def format_list(self) -> Iterator[str]:
-        """Yield lines about all decisions, safe for a terminal."""
-        yield f"{one_line(str(self.folder), limit=200)}: {self.format_heading()}"
-        if self.distrust:
-            yield f"No answers are taken: {one_line(self.distrust)}"
-        if self.unreadable:
-            yield f"{self.unreadable:,} damaged {pluralize('entry', self.unreadable)} omitted"
-
-        for number, group in enumerate(self.groups, start=1):
-            yield f"{number:>4}. {spell_invisible(group.description)}"
-            yield f"      {self.format_status(group)}; {format_place(group)}"
-            yield from (f"      {line}" for line in list_properties(group))
-            for why in dict.fromkeys(group.misfits.values()):
-                shown = one_line(spell_invisible(why), limit=300)
-                yield f"      the last answer did not fit: {shown}"
-
-    def format_next_step(self) -> str:
-        """Return how to use the answers; "" without any."""
-        if not any(map(self.count_answered, self.groups)):
-            return ""
-        out = one_line(str(self.folder), limit=500)
-        answers = one_line(str(self.answers_path), limit=500)
-        return f"Run what waited: jp-nb run --resume {out} --answers {answers}"
-
-
-def format_place(group: DecisionGroup) -> str:
-    """Return the notebook, and the first place in it where the decision was asked."""
-    askings = group.askings[group.runs[0]]
-    place = next((asked.asking.place for asked in askings if asked.asking.place), "")
-    notebook = one_line(spell_invisible(group.notebook), limit=200)
-    return f"{notebook}, {place}" if place else notebook
-
-
-def list_properties(group: DecisionGroup) -> Iterator[str]:
-    """Yield lines about the options of a question, and about who may answer it."""
-    question = group.question
-    if question is None:
-        if not group.is_answerable:
-            yield "its arguments are too long to show: permit it in an answers file"
-        return
-
-    kind = question.answer_type
-    if isinstance(kind, SelectAnswer):
-        shown = ", ".join(one_line(spell_invisible(label), limit=60) for label in kind.labels[:20])
-        yield f"options: {shown}"
-    if question.exclusive:
-        yield EXCLUSIVE_NOTE

@@ -22,6 +22,11 @@ from jp_nb.agent.prompting.prompt_ends import AnyEnd
 from jp_nb.agent.prompting.prompts import AnyPrompt
 from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_dialogue import AskPrompt, InboxDialogue
+from jp_nb.batch.inboxes.inbox_text import (
+    format_inbox_heading,
+    format_next_step,
+    list_inbox_lines,
+)
 from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.headless.commands.lab import explain_no_display, open_in_lab
 from jp_nb.text import plain
@@ -37,14 +42,14 @@ def run_inbox(options: argparse.Namespace) -> int:
     """Show the open decisions of a batch, and ask the user about them."""
     inbox = Inbox(options.folder)
     if options.list:
-        _print_lines(inbox.format_list())
+        _print_lines(list_inbox_lines(inbox))
         return 0
 
     if options.text:
         return _ask_on_terminal(inbox)
 
     if not inbox.groups:
-        _print_lines([inbox.format_heading()])
+        _print_lines([format_inbox_heading(inbox)])
         return 0
     if problem := explain_no_display():
         raise UsageError(f"{problem} Use `--text` to answer here, or `--list` to see what is open")
@@ -75,13 +80,13 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
     """
     inbox = Inbox(folder)
     if not inbox.groups:
-        _print_lines([inbox.format_heading()])
+        _print_lines([format_inbox_heading(inbox)])
         return
 
     try:
         InboxDialogue(inbox, ask).run()
     except PromptUnavailable:
-        _print_lines(inbox.format_list())
+        _print_lines(list_inbox_lines(inbox))
         raise
     except BaseException:  # an interrupt, or a full disk: earlier answers are in the file
         _print_result(inbox)
@@ -95,7 +100,7 @@ def _ask_on_terminal(inbox: Inbox) -> int:
     from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
 
     if not inbox.groups:
-        _print_lines([inbox.format_heading()])
+        _print_lines([format_inbox_heading(inbox)])
         return 0
 
     console = InputConsole(None)  # without a kernel: the terminal of this process
@@ -113,8 +118,8 @@ def _ask_on_terminal(inbox: Inbox) -> int:
 
 def _print_result(inbox: Inbox) -> None:
     """Print how many decisions are answered, and the command that uses the answers."""
-    step = inbox.format_next_step()
-    lines = [inbox.format_heading()]
+    step = format_next_step(inbox)
+    lines = [format_inbox_heading(inbox)]
     if step:
         lines.append(step)
     _print_lines(lines)

@@ -36,8 +36,14 @@ from jp_nb.batch.inboxes.decision_details import (
     list_call_details,
     list_context_details,
 )
-from jp_nb.batch.inboxes.inbox import EXCLUSIVE_NOTE, Inbox, format_place
+from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_answers import InboxAnswer
+from jp_nb.batch.inboxes.inbox_text import (
+    EXCLUSIVE_NOTE,
+    format_group_status,
+    format_inbox_heading,
+    format_place,
+)
 from jp_nb.batch.inboxes.secret_variables import (
     make_inbox_question,
     read_inbox_answer,
@@ -163,7 +169,7 @@ class InboxDialogue:
         is True for the last page.
         """
         folder = one_line(spell_invisible(self._inbox.folder.name), limit=80)
-        text = f"{folder}: {self._inbox.format_heading()}"
+        text = f"{folder}: {format_inbox_heading(self._inbox)}"
         if self._inbox.distrust:
             text = f"{text}. No answers are taken: {one_line(self._inbox.distrust)}"
 
@@ -205,7 +211,7 @@ class InboxDialogue:
 
     def _format_rows(self, shown: Sequence[DecisionGroup], start: int) -> Iterator[str]:
         for number, group in enumerate(shown, start=start + 1):
-            status = self._inbox.format_status(group)
+            status = format_group_status(self._inbox, group)
             yield f"{number}. {one_line(group.description, limit=200)} ({status})"
 
     def _choose(self, shown: Sequence[DecisionGroup]) -> None:
@@ -214,7 +220,7 @@ class InboxDialogue:
             Option(
                 value=str(index),
                 label=one_line(group.description, limit=200),
-                description=f"{format_place(group)}: {self._inbox.format_status(group)}",
+                description=f"{format_place(group)}: {format_group_status(self._inbox, group)}",
             )
             for index, group in enumerate(shown)
         )
