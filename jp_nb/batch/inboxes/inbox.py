@@ -2,7 +2,7 @@
 
 `Inbox` reads `OUT/runs.jsonl` and `OUT/answers.toml`. Three front ends use it: `jp_nb.inbox` shows
 forms in the running cell, `jp-nb inbox --text` asks on a terminal (both with `inbox_dialogue.py`),
-and `jp-nb inbox --list` prints them (`inbox_text.py`).
+and `jp-nb inbox --list` prints the decisions (`inbox_text.py`).
 
 Whoever can write to `OUT/` can invent questions. So the inbox of a folder that is not the user's
 own is shown, and takes no answers: `distrust` has the reason.

@@ -45,6 +45,13 @@ def search_cells(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Succ
     has_more = len(hits) > MAX_HITS
     del hits[MAX_HITS:]
 
+    about = _describe_hits(cells, hits, has_more=has_more)
+    lines = "\n".join(hit.line for hit in hits) or "(none)"
+    return Success(frame_sections(about, [DataSection("lines", lines)]))
+
+
+def _describe_hits(cells: NotebookCells, hits: Sequence[_Hit], *, has_more: bool) -> str:
+    """Return the sentences above the lines: their number, the limits of the search, the cells."""
     count = f"{len(hits)} {pluralize('line', len(hits))}"
     if has_more:
         count = f"more than {count}"
@@ -60,9 +67,7 @@ def search_cells(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Succ
     names = _format_found_cells(hits)
     if names:
         about += f" Cells: {names}."
-
-    lines = "\n".join(hit.line for hit in hits) or "(none)"
-    return Success(frame_sections(about, [DataSection("lines", lines)]))
+    return about
 
 
 def _format_found_cells(hits: Sequence[_Hit]) -> str:
