@@ -44,7 +44,8 @@ class Tool(ABC):
     """A tool that can be registered under a name and run.
 
     Attributes:
-        registration: The registered configuration: a partial of `conversation.tools.<name>`.
+        registration: The registered configuration: a partial of `conversation.tools.<name>`, a
+            nested dictionary with some of its settings.
         schema: JSON schema of the arguments; None if the setting `parameters` describes them.
         may_propose: True if a successful run may propose a configuration change.
         needs_user: True if the tool is not offered when no user is available. It is offered
@@ -164,6 +165,9 @@ class ToolSource(ABC):
 
     Creating a source costs nothing, and `start` does the work. A running source is kept if the new
     source of the same name is equal to it. Otherwise the new source replaces it.
+
+    `agent/offered_tools/tool_sources.py` calls the methods on the agent's event loop, before the
+    requests of a turn: `start` once, or `renew` if the source runs, then `discover` and `list`.
 
     Attributes:
         name: The prefix of the setting `source` of its tools, such as `python` or `mcp.books`.

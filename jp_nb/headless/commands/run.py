@@ -38,6 +38,7 @@ CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook, and print its failure and its open decisions."""
+    # What the user can correct is refused before the notebook runs.
     notebook = require_notebook(options.notebook)
     for path in filter(None, (options.junit, options.json)):
         if path.suffix == ".ipynb":
@@ -134,6 +135,7 @@ def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[
     files = {mode: getattr(options, mode.replace("-", "_")) for mode in CASSETTE_MODES}
     chosen = [mode for mode, file in files.items() if file is not None]
 
+    # The command line allows only one of the modes.
     if options.tools is not None and chosen in ([], ["record"]):
         raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
 

@@ -67,6 +67,7 @@ class CommandTool(Tool):
         return "tool"
 
     def __eq__(self, other: object) -> bool:
+        # A permission for the turn holds while the tool is equal to the one that the user saw.
         return isinstance(other, CommandTool) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
