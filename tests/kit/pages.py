@@ -20,10 +20,10 @@ import pytest
 
 from jp_nb.notebook.kernel_notebook import KernelNotebook
 from jp_nb.notebook.kernel_pages import KernelPages
-from jp_nb.notebook.page import notebook_storage
+from jp_nb.notebook.page import notebook_storage, page_storage
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.notebook_storage import PageStorage
+from jp_nb.notebook.page.page_storage import PageStorage
 from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
@@ -93,7 +93,7 @@ class PagesInProcess:
         self._comm: _FakeComm | None = None
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
         patch.setattr(comm, "create_comm", self._create)
-        patch.setattr(notebook_storage, "LiveStore", partial(LiveStore, resend=RESEND_S))
+        patch.setattr(page_storage, "LiveStore", partial(LiveStore, resend=RESEND_S))
 
     @property
     def view(self) -> View:

@@ -6,8 +6,8 @@ from tests.support.kernel_client import FrontEnd
 
 FRESH = """
 %unload_ext jp_nb
-from jp_nb.notebook.page import notebook_storage
-notebook_storage.CONSOLE_TIMEOUT_S = 0.0  # no page is there
+from jp_nb.notebook.page import page_storage
+page_storage.CONSOLE_TIMEOUT_S = 0.0  # no page is there
 _shell = get_ipython()
 _shell._jp_nb_session.close()
 _shell._jp_nb_session = None

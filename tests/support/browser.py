@@ -62,8 +62,8 @@ REPLACE = """cells => {
 VIEWPORT: ViewportSize = {"width": 1000, "height": 900}
 PATIENT_CONFIG = "[prompt]\nrendered_timeout_s = 60\n"
 PATIENT_KERNEL = """
-from jp_nb.notebook.page import notebook_storage
-notebook_storage.PAGE_TIMEOUT_S = 60.0
+from jp_nb.notebook.page import page_storage
+page_storage.PAGE_TIMEOUT_S = 60.0
 del homes
 """
 CHROMIUM_FLAGS = [

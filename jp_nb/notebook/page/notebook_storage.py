@@ -1,39 +1,26 @@
 """Find the notebook at `%load_ext`, and open the storage backend for its record.
 
-`find_storage` selects one of three classes: `PageStorage` if a page may show the notebook,
-`HeadlessStorage` (`headless_storage.py`) if a runner executes it, and `NoStorage` without a kernel.
-They implement `NotebookStorage` of `session/host.py`.
+`find_storage` selects one of three classes, which implement `NotebookStorage` of `session/host.py`:
+`PageStorage` (`page_storage.py`) if a page may show the notebook, `HeadlessStorage`
+(`headless_storage.py`) if a runner executes it, and `NoStorage` without a kernel.
 
 Source: `docs/protocol.md`, `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jp_nb.errors import StorageError
-from jp_nb.notebook.page.headless_storage import HeadlessStorage, StoredBase
-from jp_nb.notebook.page.hello import Hello
-from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.notebook_path import (
-    find_executed_path,
-    find_notebook_path,
-    find_path_in_page,
-)
-from jp_nb.notebook.page.page_refusal import is_text_notebook
 from jp_nb.notebook.page.pageless_stores import MemoryStore
-from jp_nb.notebook.page.surroundings import TERMINAL, find_surroundings, is_headless
-from jp_nb.record.documents.document import (
-    Document,
-)
+from jp_nb.notebook.page.surroundings import TERMINAL, is_headless
+from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock
 from jp_nb.record.entries.timestamps import utc_now
-from jp_nb.record.stream import ConversationStream
 from jp_nb.session.host import OpenedConversation
 
-PAGE_TIMEOUT_S = 3.0
-CONSOLE_TIMEOUT_S = 0.5
+if TYPE_CHECKING:
+    from jp_nb.notebook.page.headless_storage import HeadlessStorage, StoredBase
+    from jp_nb.notebook.page.page_storage import PageStorage
 
 
 class NoStorage:
@@ -51,64 +38,6 @@ class NoStorage:
         return OpenedConversation(document, store, without_notebook=True)
 
 
-class PageStorage:
-    """A notebook in an open page; `hello` is None if no page answered, as in a console."""
-
-    headless = False
-
-    def __init__(self, path: Path | None, store: LiveStore, hello: Hello | None) -> None:
-        self._path = path
-        self._server_path = hello.path if hello is not None else ""
-        self.store = store
-        self.hello = hello
-
-    @property
-    def path(self) -> Path | None:
-        """The notebook's file, if it is known. After a rename, it is the new file."""
-        server_path = self.store.path
-        if self._path is not None and server_path not in ("", self._server_path):
-            # The end of the file's path is the path on the server. A rename in the page changes
-            # only this part.
-            old_parts = PurePosixPath(self._server_path).parts
-            new_parts = PurePosixPath(server_path).parts
-            if self._path.parts[-len(old_parts) :] == old_parts:
-                renamed = Path(*self._path.parts[: -len(old_parts)], *new_parts)
-                self._path = renamed if renamed.is_file() else self._path
-
-            self._server_path = server_path
-
-        return self._path
-
-    def open(
-        self, *, clock: Clock = utc_now, base_config: StoredBase = None, continues: bool = False
-    ) -> OpenedConversation:
-        """Continue the page's conversation, or start one."""
-        loaded = None
-        notices = []
-        if self.hello is not None and self.hello.has_document:
-            try:
-                loaded = Document.load(self.hello.document, clock=clock)
-            except StorageError as exc:
-                notices.append(str(exc))
-
-        if loaded is not None and not len(loaded.conversation):
-            # A conversation without entries does not keep its base configuration.
-            loaded.conversation = ConversationStream.new(
-                clock=clock, made="live", base_config=base_config, taken_ids=loaded.ids()
-            )
-
-        document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
-        self.store.attach(document)
-        # The location may already contain the reason.
-        notices = [text for text in notices if text not in self.store.location]
-        restored = loaded is not None and len(loaded.conversation) > 0
-        without_notebook = self.hello is None or is_text_notebook(self.hello)
-
-        return OpenedConversation(
-            document, self.store, restored, notices, without_notebook=without_notebook
-        )
-
-
 def find_storage(
     shell: Any, *, timeout: float | None = None
 ) -> PageStorage | HeadlessStorage | NoStorage:
@@ -120,15 +49,13 @@ def find_storage(
     user_ns = getattr(shell, "user_ns", {})
     if kernel is None:
         return NoStorage()
+    # `%load_ext` waits for these imports, so each front end loads only what it needs.
     if is_headless(kernel):
+        from jp_nb.notebook.page.headless_storage import HeadlessStorage
+        from jp_nb.notebook.page.notebook_path import find_executed_path
+
         return HeadlessStorage(find_executed_path(user_ns), shell)
 
-    surroundings = find_surroundings(kernel, user_ns)
-    if timeout is None:
-        timeout = PAGE_TIMEOUT_S if surroundings.may_have_page else CONSOLE_TIMEOUT_S
+    from jp_nb.notebook.page.page_storage import connect_page_storage
 
-    store = LiveStore(kernel, no_page=surroundings.unsaved_reason)
-    hello = store.connect(timeout)
-    path = find_notebook_path(user_ns) if hello is None else find_path_in_page(hello)
-
-    return PageStorage(path, store, hello)
+    return connect_page_storage(kernel, user_ns, timeout=timeout)

@@ -184,7 +184,7 @@ def test_conversations_begun_at_the_same_moment_have_different_ids(
 
 def test_modules_import_nothing_heavy() -> None:
     code = (
-        "import sys, jp_nb.notebook.page.notebook_storage, jp_nb.headless.pytest_plugin;"
+        "import sys, jp_nb.notebook.page.page_storage, jp_nb.headless.pytest_plugin;"
         "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"
         " if m in sys.modules])"
     )

@@ -51,7 +51,7 @@ class ColabKernel(Kernel):
 def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JPY_SESSION_NAME", "VSCODE_PID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("jp_nb.notebook.page.notebook_storage.CONSOLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("jp_nb.notebook.page.page_storage.CONSOLE_TIMEOUT_S", 0.0)
 
 
 def test_place_is_named_by_kernel_variables_and_environment(
