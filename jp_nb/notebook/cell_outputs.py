@@ -75,6 +75,8 @@ class CellOutputs:
     Those of user code are bounded: the oldest are omitted.
 
     Attributes:
+        lock: Guards all outputs of this cell. Threads that print, and the one that sends outputs to
+            a page, hold it.
         has_own: True once jp_nb has displayed its own output.
     """
 
@@ -89,6 +91,7 @@ class CellOutputs:
     ) -> None:
         """Set the content of the output `display_id`, which jp_nb displays or updates."""
         self.has_own = True
+        # `clear_output(wait=True)` takes effect with the next new output, not with an update.
         if self._clears_next and not update:
             self._clear()
 
@@ -101,7 +104,11 @@ class CellOutputs:
             self._append(_KeptDisplay(display_id, data, metadata, is_own=True))
 
     def add_published(self, published: Published) -> None:
-        """Add an output that was published for the cell, or change those that it changes."""
+        """Add an output that was published for the cell, or change those that it changes.
+
+        An error is not kept: the page adds it when it receives the reply of the cell. Displays of
+        jp_nb come twice, through `set_own` first, and are ignored here.
+        """
         content = published.content
         match published.kind:
             case "stream":
@@ -109,7 +116,7 @@ class CellOutputs:
                 self._add_text(name, str(content.get("text", "")))
             case "display_data" | "execute_result":
                 shown = self._find_displays(published.display_id)
-                if not any(display.is_own for display in shown):  # `set_own` has its content
+                if not any(display.is_own for display in shown):
                     data, metadata = _read_bundle(content)
                     self._append(_KeptDisplay(published.display_id, data, metadata, is_own=False))
             case "update_display_data":

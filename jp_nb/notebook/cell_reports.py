@@ -55,7 +55,7 @@ def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) ->
     if not isinstance(count, int) or isinstance(count, bool):
         count = None
 
-    omitted = cell.get("left_out")
+    omitted = cell.get("left_out")  # the number of characters that the page has omitted
     if not isinstance(omitted, int):
         omitted = 0
 
@@ -79,6 +79,7 @@ def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) ->
         execution_count=count,
         state=state,
         outputs=outputs,
+        # A cell that never ran cannot differ from the source that ran.
         edited=cell.get("edited") is True and count is not None,
         left_out=omitted,
     )
@@ -101,7 +102,7 @@ def _read_image(image: Mapping[str, Any]) -> Image | None:
 
     try:
         return Image(kind, base64.b64decode(data))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError):  # `ValueError`: the text is not ASCII
         return None
 
 

@@ -84,7 +84,7 @@ def _iter_statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple
                 displays = False
             case "last":
                 displays = is_last
-            case _:
+            case _:  # "last_expr", or "last_expr_or_assign", whose name was appended above
                 displays = is_last and isinstance(node, ast.Expr)
 
         mode = "single" if displays else "exec"
@@ -111,7 +111,7 @@ def _display_without_history(shell: Any, capture: OutputCapture, *, quiet: bool)
         if value is None or quiet:
             return
 
-        with capture.showing_value():
+        with capture.showing_value():  # the model gets it as the result, not as a display
             data, metadata = shell.display_formatter.format(value)
             if data:
                 shell.display_pub.publish(data=data, metadata=metadata)

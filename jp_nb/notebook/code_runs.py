@@ -59,6 +59,7 @@ class _CodeRunner:
     """Runs code once.
 
     Attributes:
+        shell: The IPython shell.
         code: The source.
         name: The file name of the code in tracebacks.
         record_error: Called with the error that ends the code.
@@ -74,7 +75,7 @@ class _CodeRunner:
 
     def run(self) -> CodeRun:
         """Run the code, and return its outputs and its error. Raise only `KeyboardInterrupt`."""
-        figures = list_open_figures()
+        earlier_figures = list_open_figures()
         in_history = self.outputs is not None
         error: BaseException | None = None
 
@@ -88,7 +89,8 @@ class _CodeRunner:
             except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
                 error = exc
 
-            if list_open_figures() - figures:
+            # As at the end of a cell, matplotlib shows the figures that the code has made.
+            if list_open_figures() - earlier_figures:
                 show_figures()
 
         if error is None:
@@ -161,7 +163,8 @@ def run_own_cell(
 ) -> CodeRun:
     """Run the `source` of `cell` as `run_code` does, with a place in the history.
 
-    Its outputs are stored in the cell, or stay in the turn if that is not possible.
+    Its outputs are stored in the cell, or stay in the turn if that is not possible: meanwhile,
+    `RunOutputs` collects them, and shows them in the turn if the cell wants that.
 
     Raises:
         KeyboardInterrupt: If the kernel is interrupted.
@@ -177,7 +180,8 @@ def run_own_cell(
             with outputs.collecting():
                 return runner.run()
         finally:
-            if cell.end(count, outputs):
-                outputs.remove()
+            is_stored = cell.end(count, outputs)
+            if is_stored:
+                outputs.remove()  # from the turn
             else:
                 outputs.keep()

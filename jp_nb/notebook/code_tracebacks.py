@@ -48,7 +48,10 @@ def describe_code_frames(
 
 
 def _describe_origin(shell: Any, file: str) -> str | None:
-    """Return a suffix for a frame of earlier code or a cell; None for code in files."""
+    """Return a suffix for a frame of earlier code or a cell; None for code in files.
+
+    `CODE_FILE` is the beginning of the file names that `code_runs.py` gives to code of tools.
+    """
     if file.startswith(CODE_FILE):
         return " (in earlier code)"
 

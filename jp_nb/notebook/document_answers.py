@@ -1,6 +1,8 @@
 """Parse the answers of a page to requests about its cells (`document`, `edit`, and `ran`).
 
-An answer is a JSON text, which may be forged. `page_document.py` sends the requests.
+An answer is a JSON text, which may be forged. `page_document.py` sends the requests. An *operation*
+is the id of a proposed change. The page repeats it, also in later answers, as that of the last
+change: so a kernel that was interrupted learns whether the change was applied.
 
 Source: `docs/cells.md`, `docs/protocol.md`.
 """
@@ -124,11 +126,13 @@ def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
     for conflict in reported:
         if isinstance(conflict, dict):
             source = conflict.get("source")
+            if not isinstance(source, str):
+                source = None  # the cell was deleted
             conflicts.append(
                 CellConflict(
                     str(conflict.get("id", "")),
                     str(conflict.get("reason", "it has changed.")),
-                    source if isinstance(source, str) else None,
+                    source,
                 )
             )
     return conflicts

@@ -62,7 +62,7 @@ class ExecutedCells:
     def on_cell_end(self, result: Any) -> None:
         """Set the state of the cell that ended. This is a callback for `post_run_cell`."""
         last = self._take_started(result.info)
-        if last is None or last.state != "running":
+        if last is None or last.state != "running":  # such as a silent cell, which is not listed
             return
 
         last.state = "done" if result.success else "failed"

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # most turns edit no cells
     from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 
 ID_CHARS: Final = 8
+"""Number of hexadecimal digits in the id of a new cell."""
 TEXT_OMITTED: Final = (
     f"jp_nb: Printed text was omitted: the outputs have more than {MAX_STORED_CHARS:,} "
     "characters.\n"
@@ -49,7 +50,7 @@ class FileCells:
     def __init__(self, snapshot: CellSnapshot) -> None:
         cells = enumerate(snapshot["cells"], 1)
         self._cells = tuple(_read_cell(number, cell) for number, cell in cells)
-        self._may_run = snapshot["run_inserted"]
+        self._may_run = snapshot["run_inserted"]  # True if the model may run its new cells
         self._inserted_count = 0  # for the ids of new cells
         self._counts: dict[str, int] = {}  # execution counts of cells that ran in a turn, by id
 
@@ -94,6 +95,7 @@ class FileCells:
         from jp_nb.toolkit.editing.document_change import ChangeResult
         from jp_nb.toolkit.editing.edit_steps import apply_steps
 
+        # The cells that are not as the user saw them when the change was approved.
         conflicts = find_conflicts(change.expected, self.document())
         if conflicts:
             return ChangeResult("conflict", conflicts=conflicts)
@@ -171,7 +173,8 @@ def _with_state(
     """Return a cell with its state and execution count.
 
     `started` are the ids of the cells that the runner has started, the running one last.
-    `count_in_turn` is the execution count if the cell ran in a turn, where no runner starts it.
+    `count_in_turn` is the execution count if the cell ran in a turn, where no runner starts it. The
+    state `ran` says that the kernel does not know if the cell failed.
     """
     listed = NotebookCell(cell.number, cell.source, cell.kind, cell.cell_id)
     if count_in_turn is not None:

@@ -32,7 +32,11 @@ from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class NotebookFrontEnd:
-    """Shows turns and prompts in the running cell, or in a terminal; implements `FrontEnd`."""
+    """Shows turns and prompts in the running cell, or in a terminal.
+
+    Implements `FrontEnd` (`session/host.py`). A turn calls `begin_turn`, and then `end`. A question
+    that the user's code asks outside of a turn calls `begin_question` and `end`.
+    """
 
     def __init__(
         self, shell: Any, cell: CellLoop, run_in_agent_loop: Callable[[Callable[[], None]], None]

@@ -40,7 +40,9 @@ _CELL_NUMBER: Final = re.compile("[0-9]{1,6}")  # a longer text of digits is an 
 
 @dataclass(frozen=True, slots=True)
 class KernelNotebook:
-    """Access of tools to the cells and variables of a notebook; implements `NotebookAccess`.
+    """Access of tools to the cells and variables of a notebook.
+
+    Implements `NotebookAccess` (`toolkit/notebook_access.py`), which tools get from their context.
 
     The cells are in the `file` in a headless run, else in the page if `store` is a `LiveStore`. If
     there is neither, only the `executed` cells are known, and none can be edited.
@@ -145,7 +147,7 @@ class KernelNotebook:
 
             page = PageDocument(self.store, self._running_cell.cell_id)
             changed = await page.change(change)
-            if changed.merged:
+            if changed.merged:  # another user of a shared document edited the same cells meanwhile
                 print(_describe_merged(changed))  # below the line of the tool
             return changed
         raise ToolError(NO_EDITS)

@@ -64,7 +64,10 @@ class KernelPages:
         self.show_turn_end = show_turn_end
 
     def reset_requests(self, can_show_input: CanShowInput, show_turn_end: ShowTurnEnd) -> None:
-        """Stop using these functions, unless a later storage backend has set its own."""
+        """Stop using these functions, unless a later storage backend has set its own.
+
+        Methods of one object are equal, so a backend passes the same methods as to `set_requests`.
+        """
         if self.can_show_input == can_show_input:
             self.can_show_input = _cannot_tell
         if self.show_turn_end == show_turn_end:

@@ -67,6 +67,7 @@ class LastErrors:
             error = getattr(sys, "last_value", None)
 
         if isinstance(error, Exception) and not isinstance(error, JpNbError):
+            # `_find_cell_label` is called for each frame of the traceback that the model gets.
             return LastError(error, self._find_cell_label, self._raw_cell, self._cell_id)
         if (ours := self._jp_nb_error) is None:
             message = "There is no error to explain: no cell of this kernel has failed yet."

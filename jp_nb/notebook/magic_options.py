@@ -26,6 +26,7 @@ class MagicOption:
 
     Attributes:
         flags: All spellings, the short one first.
+        help: What the option does, for the help.
         takes: Name of the value, such as `NAME`; in brackets if the value is optional, and empty
             if the option has no value.
         choices: All allowed values, if the option is restricted.
@@ -64,7 +65,10 @@ class MagicOption:
 
     @property
     def usage(self) -> str:
-        """The option in a usage line."""
+        """The option in a usage line, with `…` if repeating it makes sense.
+
+        Of a repeated option such as `--call`, only the last value counts.
+        """
         repeated = "…" if self.parse is not None and self.into == "directives" else ""
         return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{repeated}"
 
@@ -79,6 +83,8 @@ class Subcommand:
     """A subcommand of `%jp`.
 
     Attributes:
+        name: Its name, the first word of the line.
+        help: What it does, for the help.
         action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
             `Invocation` (`jp_nb/notebook/commands/__init__.py`).
         takes: Names of the words after the subcommand, such as `DIR`. Optional words are in
@@ -103,7 +109,10 @@ class Subcommand:
     assigns: bool = False
 
     def accepts_word_count(self, count: int) -> bool:
-        """Return True if `count` words may follow."""
+        """Return True if `count` words may follow.
+
+        `takes` is a single required word (`DIR`), or optional ones (`[PROVIDER [WORD…]]`).
+        """
         at_least = 0 if not self.takes or self.takes.startswith("[") else 1
         at_most = max(bool(self.takes), self.takes.count("["))
         return at_least <= count and ("…" in self.takes or count <= at_most)

@@ -55,6 +55,8 @@ class JpMagics(Magics):
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with self._session.report_errors():
             run = partial(run_subcommand, self._shell, self._session, name, rest.strip())
+            # At once, also while a turn of another thread runs. If none runs, no turn starts before
+            # the subcommand ends.
             self._session.active.line.run_command(run)
 
 
@@ -67,7 +69,7 @@ def complete_magic(context: Any) -> Any:
     """Return IPython's completions for the magics."""
     if "%jp" not in context.full_text:
         return {"completions": []}
-    from jp_nb.notebook.completion import match_completions
+    from jp_nb.notebook.completion.magic_completion import match_completions
 
     return match_completions(get_session(), context)
 
@@ -80,6 +82,7 @@ def load(shell: Any, *, version: str) -> None:
     previous: Session | None = getattr(shell, _SHELL_ATTRIBUTE, None)
     _refuse_in_turn(previous)
     session = previous
+    # `close_to_reopen` returns False, and closes nothing, if no page replies.
     if session is None or session.close_to_reopen():
         session = _open_session(shell, previous)
 
@@ -141,7 +144,7 @@ def _on_cell_end(result: Any = None) -> None:
     """Print notices, for example about tools that the cell defined, and store the record."""
     if (session := get_session()) is not None:
         if isinstance(getattr(result, "error_in_exec", None), _INTERRUPTS):
-            session.interrupt_threads()
+            session.interrupt_threads()  # their turns, as the user expects of the stop button
         session.print_notices()
         with suppress(KeyboardInterrupt):  # it ends only the wait; the record is stored later
             session.store.flush_after_cell()

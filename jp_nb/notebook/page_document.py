@@ -33,7 +33,9 @@ from jp_nb.toolkit.editing.edit_steps import EditStep
 from jp_nb.toolkit.editing.source_ranges import SourceChange
 
 READ_TIMEOUT_S: Final = 10.0
+"""Time that the page has to send its cells."""
 CHANGE_TIMEOUT_S: Final = 10.0
+"""Time that the page has to apply a change, or to store outputs."""
 MERGE_S: Final = 1.0
 """Time after which the cells of a shared document are compared once more."""
 NOT_READ: Final = (
@@ -177,7 +179,10 @@ class CellOfPage:
         self.store.requests.show_run(self.cell_id, self.source)
 
     def end(self, count: int, outputs: RunOutputs) -> bool:
-        """Let the page store the outputs, and wait for its answer."""
+        """Let the page store the outputs, and wait for its answer; return False if they stay here.
+
+        If they are too long, the cell gets a note in their place, and they stay in the turn.
+        """
         stored: list[Any] = [_make_note(OUTPUTS_ELSEWHERE)]
         if outputs.is_complete:
             stored = outputs.to_json()

@@ -78,6 +78,7 @@ ASK_OPTIONS: Final = (
         takes="FILE",
         offers="attachment",
     ),
+    # `tool_uses` has the name of a tool, True for any tool, or False for none.
     MagicOption(
         ("-u", "--tool-use"),
         "require a tool call in the first request of this turn; without a name, of any tool",

@@ -414,7 +414,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
         form = bench.person.asked[-1]
         assert is_kind(form, "form_prompt")
         [prompt] = form.pages[0].fields
-        box = prompt_text.make_editable_text(prompt)
+        box = render("text_box", prompt)
         assert_all_is_seen(box.shown.replace("\n", ""))
         assert same(json.loads(box.shown), expected)
         if on_a_console:
@@ -466,7 +466,7 @@ async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     async def submit() -> Any:
         prompt = bench.person.asked[-1]
         assert is_kind(prompt, "question_prompt")
-        box = prompt_text.make_editable_text(prompt)
+        box = render("text_box", prompt)
         assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
         return answered(box.unspell_edited(f"{box.shown}!"), "form")
 

@@ -16,8 +16,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jp_nb.notebook import magics
-from jp_nb.notebook.completion import complete_cell
-from jp_nb.notebook.completion_names import Names
+from jp_nb.notebook.completion.completion_names import Names
+from jp_nb.notebook.completion.magic_completion import complete_cell
 from jp_nb.session import get_session, set_current
 from jp_nb.session.session import Session
 

@@ -8,7 +8,13 @@ from typing import Any
 from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering import report, status, text_diff
 from jp_nb.rendering.code_blocks import find_code_blocks
-from jp_nb.rendering.prompt_texts import card_text, outcome_text, prompt_summary, question_card
+from jp_nb.rendering.prompt_texts import (
+    card_text,
+    editable_text,
+    outcome_text,
+    prompt_summary,
+    question_card,
+)
 from jp_nb.rendering.reports import (
     call_outcome_text,
     model_table,
@@ -59,6 +65,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "input_changes": unused_reasoning.render_unused_reasoning,
     "token_counts": status.format_tokens,
     "prompt": prompt_summary.summarize_prompt,
+    "text_box": editable_text.make_editable_text,
     "prompt_without_form": prompt_summary.format_without_form,
     "question_card": _show_card,
     "question_outcome": outcome_text.format_outcome,

@@ -334,7 +334,7 @@ def folder(folder: Path) -> Path:
 def test_completion_is_loaded_with_the_first_tab_in_a_magic(
     ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "jp_nb.notebook.completion"
+    name = "jp_nb.notebook.completion.magic_completion"
     monkeypatch.delitem(sys.modules, name, raising=False)
     assert "print" in ipython.tab("pri|")
     assert name not in sys.modules

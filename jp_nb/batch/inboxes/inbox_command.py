@@ -96,8 +96,8 @@ def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
 
 def _ask_on_terminal(inbox: Inbox) -> int:
     """Ask about the decisions line by line on the terminal."""
+    from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
     from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
-    from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
 
     if not inbox.groups:
         _print_lines([format_inbox_heading(inbox)])

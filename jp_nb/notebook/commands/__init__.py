@@ -31,6 +31,9 @@ class Invocation:
     """A parsed `%jp` line, with its session and shell.
 
     Attributes:
+        shell: The IPython shell.
+        session: The session of this kernel.
+        subcommand: The entry of the table in `subcommands.py`.
         text: The line after the subcommand's name.
         options: The values of the options by name (`MagicOption.name`), and the other words as
             `words`.
@@ -122,7 +125,7 @@ def display(shell: Any, content: report.Report) -> None:
 
 
 def load_action(subcommand: Subcommand) -> CommandAction:
-    """Import the module of the subcommand's action, and return the action."""
+    """Import the module of the subcommand's action, such as `commands.mcp:run_mcp`; return it."""
     module, _, function = subcommand.action.partition(":")
     action: CommandAction = getattr(import_module(f"jp_nb.notebook.{module}"), function)
     return action

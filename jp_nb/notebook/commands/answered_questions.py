@@ -110,7 +110,11 @@ _QNA_COMMANDS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] 
 def _load_history(call: Invocation) -> QuestionHistory | None:
     """Return the history; None, with a message to the user, if the notebook is not trusted."""
     questions = call.session.active.questions
+
+    # Import the file of earlier versions of jp_nb first, if there is one. The lines report it.
     _print_lines(questions.migrate_table())
+
+    # The user also sees the answers of other people, which models do not get.
     history = questions.reader.read_history(includes_foreign=True)
     if not history.trusted:
         print(f"jp_nb: {UNTRUSTED_QUESTIONS}")

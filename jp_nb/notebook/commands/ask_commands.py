@@ -30,6 +30,7 @@ def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
         raise UsageError("`--cache` keeps the answers of `--each`. A turn is in the record.")
 
     def bind_turn(turn: Turn) -> None:
+        """Bind the turn to the name of `-o`. It is called when the turn ends, also if it fails."""
         if options.out is not None:
             shell.user_ns[options.out] = turn
 

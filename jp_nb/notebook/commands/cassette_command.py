@@ -71,7 +71,7 @@ def describe_cassette(cassettes: Cassettes) -> list[str]:
 
     total = format_exchange_count(len(cassette.content.exchanges))
     added = ""
-    if not cassette.is_offline:
+    if not cassette.is_offline:  # the mode `replay-or-record`
         added = f", {cassette.added_count} added. Other requests are sent to the model"
     lines = [
         f"Model responses are replayed from {name}: {cassette.used_count} of {total} used{added}."

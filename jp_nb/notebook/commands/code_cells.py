@@ -33,7 +33,7 @@ MAX_SUSPECT_LINES = 10  # limit of lines that a warning names
 
 def insert_code(call: Invocation) -> None:
     """Run `%jp code`: insert a code block of the last answer, or a tool call, as a new cell."""
-    if not call.options.call:
+    if not call.options.call:  # the values of all `--call`, if there are any
         text, description = _find_code_block(call)
     elif call.word is not None:
         raise UsageError("`%jp code` takes a number or `--call`, not both.")
@@ -46,6 +46,8 @@ def insert_code(call: Invocation) -> None:
         return
 
     if _page_can_edit(call, kernel):
+        # The user reviews the new cell as an edit that a model proposes. `_make_review` is called
+        # with the cells of the page.
         with report_cancellation():
             review_user_edits(call.session.bench, "code", partial(_make_review, text, description))
         return
@@ -63,7 +65,7 @@ def _find_tool_call(call: Invocation) -> tuple[str, str]:
     if not tool_calls:
         raise UsageError("The model has not called a tool in this conversation.")
 
-    call_id = call.options.call[-1]
+    call_id = call.options.call[-1]  # None for `--call` without an id
     chosen = tool_calls[-1] if call_id is None else find_call(tool_calls, call_id)
     text = find_call_source(chosen, REGISTRY.all().get(chosen.name), call.shell.user_ns)
     name = escape_invisible(chosen.name)

@@ -41,13 +41,16 @@ def compact_context(call: Invocation) -> None:
     elif call.options.dry_run:
         call.show(render_compaction_preview(plan))
     else:
-        entries = compaction.carry_out(plan, options)
+        entries = compaction.carry_out(plan, options)  # the recorded compactions
         tokens = compaction.estimate_tokens()
         call.show(render_compactions(plan, compaction.stream, entries, now=tokens))
 
 
 def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
-    """Return why nothing is compacted: often, `--from` names a turn that does not exist."""
+    """Return why nothing is compacted: often, `--from` names a turn that does not exist.
+
+    The record counts turns from 0, so the number `turn_count` is that after the last turn.
+    """
     first = options.first
     begins_after_last_turn = (
         first is not None and first.kind == "turn" and first.amount >= turn_count
@@ -148,7 +151,10 @@ def _check_bound(flag: str, text: str | None, *, allows_last_compaction: bool = 
 
 
 def _parse_bound(flag: str, text: str, *, allows_last_compaction: bool) -> TurnBound:
-    """Parse the text of the option `flag`. The bound `last` is that of the last compaction."""
+    """Parse the text of the option `flag`.
+
+    With `allows_last_compaction`, it may also be `last`: the end of the last compaction.
+    """
     try:
         return parse_bound(text, allows_last_compaction=allows_last_compaction)
     except ValueError as exc:

@@ -61,6 +61,7 @@ def _change_file(session: Session, layer: FileLayer, changes: Sequence[Directive
 
     session.active.refuse_while_running()
     projection = session.settings.projection
+    # The change must be valid together with all layers, and replaces values of the conversation.
     session.notices += write_config_file(layer, changes, projection, session.files)
     session.notices += session.files.notices.take()
     print(f"Saved in your {layer} configuration file: {', '.join(map(_format_change, changes))}")
@@ -71,9 +72,9 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
     count_before = len(session.document.conversation.deltas)
     session.configure(*changes)
     new_deltas = session.document.conversation.deltas[count_before:]
-    changed: dict[str, None] = {}
+    changed: dict[str, None] = {}  # the paths, in their order
     for delta in new_deltas:
-        changed |= dict.fromkeys(delta.claims)
+        changed |= dict.fromkeys(delta.claims)  # which have the source of each path that it sets
 
     # The value of a changed table has its fields, so the paths inside of it are not listed.
     tables = tuple(f"{path}." for path in changed)
@@ -134,7 +135,8 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
     values = _read_effective_values(call.session)
 
     for path in paths:
-        # A setting of a tool that is unset has the value for all tools.
+        # A setting of a tool that is unset has the value for all tools (`conversation.tools.*`). So
+        # the sources of that value are shown too.
         path_for_all = _find_path_for_all_tools(path)
         explained_paths = [path]
         if path_for_all and not values.is_set(path):

@@ -33,7 +33,8 @@ TAKE_EDITS_BACK = (
 def resume_turn(call: Invocation) -> None:
     """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
     with report_cancellation():
-        if TurnResumption(call.session).run(call.word or "") is None:
+        resumed = TurnResumption(call.session).run(call.word or "")
+        if resumed is None:  # no turn was continued, but a conversation of the journal is active
             print(f"jp_nb: {plain(call.session.format_status())}")
 
 
@@ -119,7 +120,7 @@ def _print_active(call: Invocation) -> None:
 
 
 def _get_active(call: Invocation) -> ConversationInfo:
-    return list_conversations(call.session.document)[0]
+    return list_conversations(call.session.document)[0]  # the active one is the first
 
 
 def _describe(listed: ConversationInfo) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jp_nb.errors import UsageError
 from jp_nb.session.rows.complete import complete_all
-from jp_nb.session.rows.completions import Completion, Completions
+from jp_nb.session.rows.completions import Completion, Completions, Failure
 from jp_nb.session.session import Session
 
 _CONVERSATION_FLAGS: Final = {
@@ -82,12 +82,14 @@ def show_answers(shell: Any, answers: Completions) -> None:
     """Show the answers as a frame; without pandas as lines."""
     try:
         shown = answers.to_frame()
-    except UsageError:
-        lines = [
-            answer.text if isinstance(answer, Completion) else str(answer) for answer in answers
-        ]
-        print("\n".join(lines))
+    except UsageError:  # pandas is not installed
+        print("\n".join(map(_format_answer, answers)))
         return
 
     data, metadata = shell.display_formatter.format(shown)
     shell.display_pub.publish(data=data, metadata=metadata)
+
+
+def _format_answer(answer: Completion | Failure) -> str:
+    """Return the text of an answer, or of the error of a row."""
+    return answer.text if isinstance(answer, Completion) else str(answer)

@@ -1,6 +1,8 @@
 """Parse the lines of `%%jp` and `%jp SUBCOMMAND` by the tables in `subcommands.py`.
 
-`magic_options.py` explains the fields of a table.
+A table has a `MagicOption` for each option, with its flags, the name `takes` of its value ("" for a
+flag without one), and perhaps `choices` or a function `parse`. `magic_options.py` explains all
+fields. argparse does the work, and its errors become a `UsageError`.
 
 Source: `docs/guide.md`.
 """
@@ -55,7 +57,8 @@ def _make_settings(option: MagicOption) -> dict[str, Any]:
 class _AppendParsed(argparse.Action):
     """Append the parsed value to a list that several options share, in their order.
 
-    `parse` gets the flag, and the text after it; None if there is no text.
+    So `-c`, `-t`, and `-a` fill the one list `directives`, which apply from left to right. `parse`
+    gets the flag, and the text after it; None if there is no text.
     """
 
     def __init__(self, *args: Any, parse: Callable[[str, str | None], object], **rest: Any) -> None:
@@ -85,7 +88,8 @@ def _make_ask_parser() -> OptionParser:
 def parse_subcommand(subcommand: Subcommand, text: str) -> argparse.Namespace:
     """Parse the options of `subcommand`, and other words as `words`, or raise `UsageError`.
 
-    The action of a subcommand that `is_text` gets no words: it reads the text itself.
+    The action of a subcommand that `is_text`, such as `q`, gets no words: it reads the text itself.
+    A subcommand that `assigns`, such as `config`, takes changes without `-c`.
     """
     words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:

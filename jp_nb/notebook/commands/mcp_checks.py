@@ -46,6 +46,7 @@ def _list_pending(session: Session) -> list[str]:
     """Return the names of the servers with a setting that needs the user's consent."""
     paths: list[str] = []
     for pending in session.files.list_pending():
+        # A leaf is a single setting, with its path first.
         paths += [path for path, _, _ in pending.leaves]
 
     # The first key below `providers.mcp` is the name of a server.

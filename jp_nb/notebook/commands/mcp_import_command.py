@@ -38,6 +38,7 @@ NO_SERVERS: Final = (
 NONE_USABLE: Final = "None of these servers can be added."
 NO_SERVER_CHOSEN: Final = "No server was chosen, and nothing was changed."
 _PRIVATE: Final = 0o600
+"""Mode of a file that only its owner can read and write."""
 
 
 def import_servers(call: Invocation, words: Sequence[str]) -> None:
@@ -95,7 +96,28 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
         UsageError: Keys would be copied into a file of the workspace.
     """
     by_label = {choice.label: choice for choice in choices}
-    options = [Option(value=label, label=escape_invisible(label)) for label in by_label]
+    questions = _make_questions(choices)
+    answers = call.session.turns.cell_questions.ask(questions, label="Import", tool=None)
+    chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
+    if not chosen:
+        raise PromptCancelled(NO_SERVER_CHOSEN, end="declined")
+
+    target: Target = "workspace" if answers["file"] == "workspace" else "user"
+    copies = answers.get("keys") == "copy"
+    if copies and target == "workspace":
+        raise UsageError(
+            "A file of the workspace gets no keys, because others read it. Nothing was changed. "
+            "Choose environment variables, or your own configuration file."
+        )
+
+    keys_go_to: Literal["copy", "variables"] = "copy" if copies else "variables"
+    return plan_import(chosen, target, keys_go_to), target
+
+
+def _make_questions(choices: Sequence[ImportChoice]) -> list[Question]:
+    """Return the questions `servers`, `file`, and, if a server has keys as text, `keys`."""
+    labels = dict.fromkeys(choice.label for choice in choices)
+    options = [Option(value=label, label=escape_invisible(label)) for label in labels]
     suggested = [choice.label for choice in choices if choice.is_suggested]
     places = [
         Option(value="user", label="your own configuration, for all notebooks"),
@@ -117,22 +139,7 @@ def _ask_for_plan(call: Invocation, choices: Sequence[ImportChoice]) -> tuple[Im
         questions.append(Question.select("keys", text, key_places).with_default("variables"))
 
     # Only the user may answer these questions, not a model.
-    exclusive = [question.with_exclusive() for question in questions]
-    answers = call.session.turns.cell_questions.ask(exclusive, label="Import", tool=None)
-    chosen = [by_label[label] for label in answers["servers"] or () if label in by_label]
-    if not chosen:
-        raise PromptCancelled(NO_SERVER_CHOSEN, end="declined")
-
-    target: Target = "workspace" if answers["file"] == "workspace" else "user"
-    copies = answers.get("keys") == "copy"
-    if copies and target == "workspace":
-        raise UsageError(
-            "A file of the workspace gets no keys, because others read it. Nothing was changed. "
-            "Choose environment variables, or your own configuration file."
-        )
-
-    keys_go_to: Literal["copy", "variables"] = "copy" if copies else "variables"
-    return plan_import(chosen, target, keys_go_to), target
+    return [question.with_exclusive() for question in questions]
 
 
 def _make_private(path: Path) -> None:

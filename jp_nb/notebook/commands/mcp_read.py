@@ -35,6 +35,7 @@ def show_resource(call: Invocation, words: Sequence[str]) -> None:
     session.active.refuse_while_running()
     name, uri = _read_words(session, words)
 
+    # This starts the server if it does not run.
     session.turns.cell_resolver.discover_tools(f"mcp.{name}")
     source = find_running(session, name)
     if source is None:

@@ -67,7 +67,10 @@ def _print_lines(lines: Sequence[str]) -> None:
 
 
 def restart_server(call: Invocation, words: Sequence[str]) -> None:
-    """End a server, so that it starts again, also if it has ended too often."""
+    """End a server, so that the next turn that uses it starts it again.
+
+    That is so also for a server that is not started any more, because it has ended too often.
+    """
     name = take_name(call, words, "restart")
     session = call.session
     session.active.refuse_while_running()
@@ -80,7 +83,10 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
 
 
 def find_running(session: Session, name: str) -> McpSource | None:
-    """Return the source of the server `name` of the configuration, if it runs or failed.
+    """Return the source of the tools of the configured server `name`, if it was started.
+
+    Its `connection` is None until it has connected, and `connection.state` tells if it still runs.
+    A cassette may replace the server by another kind of source: then return None.
 
     `McpSource` is imported late, because few sessions use MCP servers.
     """

@@ -17,6 +17,7 @@ from jp_nb.session.past_turns.traced_requests import TracedRequests
 from jp_nb.session.session import Session
 
 DEFAULT_LISTED_TURNS = 10
+"""Number of the last turns that `%jp log` and `%jp usage` show without a number."""
 
 
 def show_turns(call: Invocation) -> None:

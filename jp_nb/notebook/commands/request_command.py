@@ -26,7 +26,7 @@ def show_request(call: Invocation) -> None:
         call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return
 
-    request = requests.find(call.word)
+    request = requests.find(call.word)  # the last one without a word
     if options.out is not None:
         call.shell.user_ns[options.out] = {
             "name": request.name,

@@ -1,5 +1,8 @@
 """List the rules about the calls of a tool, and forget those that the user kept.
 
+A rule decides calls without asking, by their arguments. The configuration has rules. The user
+*keeps* further ones in the form of a call, for the session or in this notebook.
+
 Source: `docs/tools.md`, `docs/decisions.md` D230.
 """
 
@@ -56,6 +59,7 @@ def _find_rule_place(sources: Sequence[Provenance], rule: ArgumentRule) -> str:
     """Return the place of the last source that has `rule` in its value, or of the last one."""
     for source in reversed(sources):
         value = source.value
+        # A list, or `{"value": […], "strategy": …}`, which tells how it is merged.
         items = as_object(value).get("value") if isinstance(value, dict) else value
         if isinstance(items, list) and any(_is_rule(item, rule) for item in items):
             return source.place

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 
 from jp_nb.agent.prompting.prompt_ends import Unavailable
+from jp_nb.config.tree.provider_settings import ProviderConfig
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.cassette_command import describe_cassette
@@ -117,13 +118,11 @@ def _describe_model(session: Session) -> str:
     if settings is None:
         return f"{text} (a script: no network and no key needed)"
 
-    access = "no key needed"
-    if variable := settings.api_key_env:
-        state = "set" if os.environ.get(variable) else "not set"
-        access = f"key in {variable}: {state}"
+    access = _describe_key(settings)
     if dialect := find_dialect(model.provider, settings):
         access += f", dialect `{dialect}`"
 
+    # The environment variable whose address replaces `base_url`. Not all providers have one.
     override = getattr(settings, "base_url_env", None)
     if override and os.environ.get(override):
         return f"{text} at the address in {override}, {access}"
@@ -137,6 +136,13 @@ def _describe_model(session: Session) -> str:
         return f"{text} at {address}, which answers, {access}"
 
     return f"{text} at {settings.base_url}, {access}"
+
+
+def _describe_key(settings: ProviderConfig) -> str:
+    if not settings.api_key_env:
+        return "no key needed"
+    state = "set" if os.environ.get(settings.api_key_env) else "not set"
+    return f"key in {settings.api_key_env}: {state}"
 
 
 def _describe_attachments(session: Session) -> str:

@@ -16,7 +16,7 @@ from jp_nb.notebook.commands.rules import forget_rule, iter_rule_rows
 from jp_nb.record.entries.events import ToolCallRequest
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.record.reading.marks import find_turn_to_repeat
-from jp_nb.rendering.reports import tool_text as tools_module
+from jp_nb.rendering.reports import tool_text
 from jp_nb.session.past_turns.call_ids import find_call
 from jp_nb.session.past_turns.turn_replay import replay_turn
 from jp_nb.session.past_turns.typed_arguments import read_assignments, read_object
@@ -33,12 +33,12 @@ def show_tools(call: Invocation) -> None:
         forget_rule(call, name, number)
         return
     if name is None:
-        call.show(tools_module.render_tools(call.session.config, resolver.resolve_tools))
+        call.show(tool_text.render_tools(call.session.config, resolver.resolve_tools))
         return
 
-    resolver.discover_tools(name)
+    resolver.discover_tools(name)  # starts an MCP server that may have the tool
     rules = list(iter_rule_rows(call.session, name))
-    call.show(tools_module.render_tool(name, call.session.config, resolver.resolve_tools, rules))
+    call.show(tool_text.render_tool(name, call.session.config, resolver.resolve_tools, rules))
 
 
 def try_tool(call: Invocation) -> None:
@@ -69,6 +69,8 @@ def try_tool(call: Invocation) -> None:
 
     with report_cancellation():
         if recorded:
+            # Someone else may have written the arguments of an untrusted record: the user sees them
+            # and decides.
             request = ToolCallRequest(id="", name=tool.name, arguments=arguments)
             confirm_untrusted_calls(bench.active, bench.turns.cell_questions, [request])
         bench.call(tools, tool, arguments)

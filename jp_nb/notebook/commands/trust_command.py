@@ -44,11 +44,15 @@ def trust_record(call: Invocation) -> None:
         print("jp_nb: This conversation is already trusted")
         return
 
+    # Values by paths. A key in parentheses is no path but a note, such as NOT_FOLLOWED: the record
+    # has more changes than are read.
     ignored = session.settings.list_changes_if_trusted()
-    if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
+    unread_note = next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None)
+    if unread_note is not None:
+        reason = unread_note.removeprefix("(").removesuffix(")")
         raise UsageError(
             "This conversation cannot be trusted: not all of its settings can be shown to you "
-            f"({unseen[1:-1]}). `%jp new` starts a new conversation."
+            f"({reason}). `%jp new` starts a new conversation."
         )
 
     rows = _list_setting_rows(ignored)
@@ -81,7 +85,11 @@ def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
 
 
 def _trust_workspace(call: Invocation) -> None:
-    """Run `%jp trust --workspace`: ask about its files, and about a folder that was moved."""
+    """Run `%jp trust --workspace`: ask about its files, and about a folder that was moved.
+
+    A notebook that the user signed in another folder is not trusted here, because a copy may be
+    anywhere. After the consent, all notebooks of this workspace that the user signed are.
+    """
     files = call.session.files
     if call.options.revoke:
         for line in trust_module.revoke_consent(files.folder):

@@ -1,7 +1,8 @@
 """Keep the outputs of one run of code, as the model gets them.
 
-They are bounded: the first and the last ones are kept, and the beginning and the end of each text.
-`cell_capture.py` captures them.
+They are bounded: the first and the last ones are kept, and the beginning and the end of each text
+(`BoundedText`). `cell_capture.py` captures them. The error of the code is not an output here: the
+model gets it separately (`code_runs.py`).
 
 Source: `docs/notebook-tools.md`,
 https://jupyter-client.readthedocs.io/en/stable/messaging.html.
@@ -27,6 +28,7 @@ from jp_nb.toolkit.notebook_access import CellOutput
 MAX_RUN_OUTPUTS: Final = 100
 """Limit at the beginning of a run, and at its end."""
 MAX_RUN_IMAGES: Final = 20
+"""Limit of images of a run; further ones are replaced by a note."""
 
 OutputKind = Literal["stream", "display", "result"]
 

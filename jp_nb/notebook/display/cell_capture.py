@@ -39,16 +39,17 @@ def capture_cell(shell: Any) -> Iterator[OutputCapture]:
 
     def send(stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         published = Published.read(message, *args, **kwargs)
+        # Outputs of the turn, such as its status line, are in the cell too, and are not the code's.
         if published.is_about(cell) and not is_ours():
             capture.add_message(published.kind, published.content)
         return outer(stream, message, *args, **kwargs)
 
-    flush_streams()
+    flush_streams()  # what was printed before is not captured
     session.send = send
 
     try:
         yield capture
-        flush_streams()
+        flush_streams()  # what the code has printed is still captured
     finally:
         if replaced is None:
             del session.send

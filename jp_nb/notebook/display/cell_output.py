@@ -63,6 +63,7 @@ class OutputFactory:
                     flush_streams()
                 self._cells.set_output(self._request, display_id, bundle, metadata, update=update)
 
+            # `is_ours` is True inside of the context, so no tool's output is seen in it.
             with self._context():
                 self._publish_display(
                     data=bundle, metadata=metadata, transient=transient, update=update

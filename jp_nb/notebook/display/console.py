@@ -19,7 +19,10 @@ from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class PrintedTurn:
-    """Display of a turn in a console; implements `Display`. Call it with each event.
+    """Display of a turn in a console; implements `TurnOutput` (`session/host.py`).
+
+    It is called with each event. `CellLoop.post` and `call_later` let the cell's thread run a
+    function, now or later.
 
     `interval` is the minimum time between two updates of streamed text, in seconds.
     """
@@ -46,6 +49,8 @@ class PrintedTurn:
             with self._cell.interrupts.defer():
                 self._print()
         elif isinstance(event, (ToolBegins, InterruptReceived)):
+            # At once, before the function of the tool, or the menu of the interrupt, occupies the
+            # cell's thread.
             self._cell.post(self._print)
         elif not self._is_scheduled:
             self._is_scheduled = True

@@ -78,7 +78,7 @@ class ConsolePrinter:
                 self._structured = piece
             case CallPiece(ends=ToolEnds()) as piece:
                 self._print_line(_render_call_end(piece))
-            case CallPiece() | EventPiece() as piece:
+            case CallPiece() | EventPiece() as piece:  # a call that begins, or another event
                 self._print_line(self._transcript.render(piece).text)
 
     def end_line(self) -> None:

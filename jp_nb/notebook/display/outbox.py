@@ -17,6 +17,7 @@ from jp_nb.notebook.published import OUTPUT_CHANGES, OUTPUTS, Published
 from jp_nb.notebook.running_cells import RunningCells
 
 BATCH_INTERVAL_S: Final = 0.1
+"""Longest time between two batches."""
 
 
 @dataclass(slots=True)
@@ -102,12 +103,14 @@ class Outbox:
         changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
         waits = changes_outputs or is_batchable(published.kind, published.content)
 
-        # `RunningCells` repeats the status of the cell after each request of a page.
+        # A status is sent at once, although it may name the request of the cell: `RunningCells`
+        # repeats that the cell is busy after each request of a page.
         is_independent = not waits and (not of_cell or published.kind == "status")
         is_forked = not self._thread.thread.is_alive()  # no thread of a forked process publishes
         if is_independent or is_forked:
             return self._send(stream, message, *args, **kwargs)
 
+        # A question on stdin, for example, is sent on another socket, by this thread.
         bypasses_thread = not any(stream is known for known in self._iopub_streams)
         if not waits and bypasses_thread:
             self.release()  # the earlier messages must be sent first
@@ -115,8 +118,9 @@ class Outbox:
 
         if published.kind == "stream":
             sent = message
-            queued = self._queue_text(published)
+            queued = self._make_queued_text(published)
         else:
+            # `send` serializes and signs the message now, as it is, and "sends" it to the recorder.
             recorder = _SocketRecorder()
             sent = self._send(recorder, message, *args, **kwargs)
             queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
@@ -139,8 +143,11 @@ class Outbox:
         if self._queue:
             self._thread.schedule(self._release)
 
-    def _queue_text(self, published: Published) -> _QueuedMessage:
-        """Return printed text, to which `_join_texts` may add later text."""
+    def _make_queued_text(self, published: Published) -> _QueuedMessage:
+        """Return the entry of the queue for printed text, to which `_join_texts` may add more.
+
+        So it is serialized when it is sent.
+        """
 
         def send(socket: Any) -> None:
             content = {**published.content, "text": "".join(queued.texts)}

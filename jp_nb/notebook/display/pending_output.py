@@ -25,19 +25,23 @@ def show_figures() -> None:
 
 
 _FLUSHED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
-"""Buffers of each stream after the last flush."""
+"""Buffers of each stream when the text of the last flush was sent.
+
+An `OutStream` of ipykernel collects printed text in `_buffers`. Its publishing thread replaces them
+by new ones when it sends their text. So a stream has nothing to send only if its buffers are empty,
+and are still those that were there when the last flush had ended.
+"""
 
 
 def flush_streams() -> None:
     """Send the printed text. Return at once if nothing was printed since the last call."""
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
     for stream in streams:
-        # New buffers are empty too, while the text of the previous ones is not yet sent.
         buffers = getattr(stream, "_buffers", None)
         if buffers is None or buffers or _FLUSHED.get(stream) is not buffers:
             with suppress(Exception):  # the user may have replaced the stream
                 stream.flush()
-                # The publishing thread replaces the buffers when it has sent their text.
+                # After the flush, on the thread that sends the text.
                 stream.pub_thread.schedule(partial(_set_flushed, stream))
 
 

@@ -1,8 +1,8 @@
 """The outputs of a cell that runs inside of a turn, until they are stored in their own cell.
 
 While the cell runs, its outputs appear in the turn, each with a display id. Then they are stored in
-their own cell, and removed from the turn. Text of a stream has no display id, so the turn shows it
-as a display.
+their own cell, and removed from the turn. The messages `stream` and `error` have no display id, so
+the turn shows printed text and the traceback as displays.
 
 Source: `docs/cells.md`, https://nbformat.readthedocs.io/en/latest/format_description.html.
 """
@@ -43,8 +43,9 @@ class _RunOutput:
 
     Attributes:
         display_id: The id with which the turn shows the output.
-        stored: Its JSON in a notebook.
+        stored: Its JSON in a notebook, except the text of a stream.
         bundle: The MIME bundle that the turn shows.
+        metadata: The metadata of a display of the code.
         user_id: The display id that the code has given; None without one.
         texts: The whole text of a stream, in pieces.
         shown_text: The text of a stream as the turn shows it, bounded.
@@ -70,10 +71,12 @@ class RunOutputs:
     """Collects the outputs of a cell, and shows them in the turn if it `shows`.
 
     The cell is the *own cell* of the code. It has the execution `count`. The running cell, whose
-    turn runs the code, has the outputs meanwhile.
+    turn runs the code, has the outputs meanwhile. First comes `collecting`, in whose block the code
+    runs, then `to_json`, and at last `remove` or `keep`.
 
     Any thread may print. The lock guards the outputs. Private methods are called with it held,
-    except `_collect_or_send`. Streams must not be flushed while it is held.
+    except `_collect_or_send` and `_show_waiting_text`. While it is held, streams must not be
+    flushed.
 
     Attributes:
         is_complete: False if there were more outputs than can be stored.
@@ -353,5 +356,8 @@ def _is_of_jp_nb(published: Published) -> bool:
 
 def _measure(bundle: Mapping[str, Any]) -> int:
     """Return the number of characters in a MIME bundle."""
-    texts = (value if isinstance(value, str) else json.dumps(value) for value in bundle.values())
-    return sum(map(len, texts))
+    chars = 0
+    for value in bundle.values():
+        text = value if isinstance(value, str) else json.dumps(value)
+        chars += len(text)
+    return chars

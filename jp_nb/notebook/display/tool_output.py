@@ -1,6 +1,8 @@
 """Watch the output of tools while a turn runs.
 
-All output of a cell leaves the kernel through `Session.send`, from any thread.
+All output of a cell leaves the kernel through `Session.send`, from any thread. So `ToolOutput`
+replaces this method. `TurnDisplay` asks it whether a tool has shown anything, to start a new part
+of the turn below that output.
 
 Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """
@@ -70,7 +72,7 @@ class ToolOutput:
         """Stop to watch, and send the current batch."""
         self.send_now()
         if self._session.__dict__.get("send") != self._watch_and_send:
-            return
+            return  # other code has replaced it meanwhile, and may still call ours
 
         if self._replaced is None:
             del self._session.send
@@ -102,11 +104,19 @@ class ToolOutput:
         return has_output
 
     def has_new_function_output(self) -> bool:
-        """Return True if the running function has shown anything since the last call."""
+        """Return True if the running function has shown anything since the last call.
+
+        What it has printed is flushed first, so that it is seen here.
+        """
+        flush_streams()
         return self._of_function.take_new()
 
     def has_new_output_of_others(self) -> bool:
-        """Return True if other tools have shown anything since the last call."""
+        """Return True if other tools have shown anything since the last call.
+
+        What they have printed is flushed first, so that it is seen here.
+        """
+        flush_streams()
         return self._of_others.take_new()
 
     def take_of_function(self) -> list[SendOutput]:
@@ -160,7 +170,6 @@ class _HeldOutput:
 
     def take_new(self) -> bool:
         """Return `is_new`, and set it to False."""
-        flush_streams()
         is_new = self.is_new
         self.is_new = False
         return is_new

@@ -80,7 +80,9 @@ _Queued = DisplayEvent | _NewPart | _Printed
 
 
 class TurnDisplay:
-    """Outputs of one turn in a notebook. Implements `Display`: it is called with each event.
+    """Outputs of one turn in a notebook. It is called with each event.
+
+    Implements `TurnOutput` (`session/host.py`), and `FormOutput` for the forms of the turn.
 
     A tool with its own output starts a new part after it: below the tool's line if it ran on the
     cell thread, else below its batch. Text that other tools print is a part of the tool's line.
@@ -88,7 +90,8 @@ class TurnDisplay:
 
     Args:
         run_in_agent_loop: Runs a function on the agent's event loop.
-        tools: Watches the output that tools display, and holds it back in a headless run.
+        tools: Watches the output that tools display, and holds it back in a headless run. None
+            without a kernel, as the next two.
         printed: Takes the text that tools print outside of the cell's thread.
         show_end: Shows the duration and the tokens of the turn when it has ended, if it is live.
         interval: Shortest time between two updates, in seconds.
@@ -124,8 +127,9 @@ class TurnDisplay:
         self._events: deque[_Queued] = deque()
         self._outputs = TurnOutputs(transcript, new_output)
 
-        # For the status line: what the turn waits for, and a text about a form that has ended,
-        # which is shown in its place until the next event.
+        # `TurnWaits` follows the events to tell what the turn waits for: as the status line, and as
+        # the *queue line* about later questions. The note is about a form that has ended, and is
+        # shown in place of the status until the next event.
         self._waiting = TurnWaits(monotonic())
         self._note: str | None = None
 
@@ -142,7 +146,10 @@ class TurnDisplay:
         )
 
     def begin(self) -> None:
-        """Begin to show the turn; on the cell's thread. A second call has no effect."""
+        """Begin to show the turn; on the cell's thread.
+
+        A turn that was shown early, when its tools started, begins once more: this has no effect.
+        """
         if self._has_begun:
             return
 
@@ -197,14 +204,16 @@ class TurnDisplay:
         if self._tools is not None:
             self._tools.watches = True
 
+        # Early: its line must be visible before its function may occupy the cell's thread.
         self._queue(event, early=True)
 
+        # A call that the settings hide has no line, to which its text could belong.
         if self._printed is not None and self._transcript.shows(event):
             self._printed.begin(event.call_id)
 
     def _handle_tool_ends(self, event: ToolEnds) -> None:
         self._batch.end(event.call_id)
-        self._queue_printed(event.call_id)
+        self._queue_printed(event.call_id)  # before the end, with which the call's line is final
         self._queue(event)
         self._collect_images(event)
 
@@ -310,6 +319,8 @@ class TurnDisplay:
 
         This and the end of the function come on the cell's thread. They are not queued, because the
         function must not begin before. They add nothing to the transcript.
+
+        An interrupt is raised after the block: half an update would leave a wrong display.
         """
         with self._cell.interrupts.defer(in_job=True), self._lock:
             self._function = event

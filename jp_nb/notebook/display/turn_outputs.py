@@ -42,6 +42,8 @@ class _PartOutput:
     """One part of the turn, and its output.
 
     Attributes:
+        part: The part of the transcript, which renders its pieces as a bundle.
+        output: The output of the cell that shows it.
         held: Output of tools above the part that was not sent yet.
         images: Images of results below `held`, each in a separate output.
         show_above_form: While a form occupies the output: shows the part above the form.
@@ -137,6 +139,7 @@ class TurnOutputs:
         they are put above that part instead. If there is a form, the new part starts after the
         form, so that its buttons do not move when the user is about to click.
         """
+        # `start_part` returns False, and starts none, if no piece would stay in the last part.
         is_behind_form = self._parts[-1].show_above_form is not None
         if is_behind_form:
             is_new = self._transcript.start_part(None, always=True)
@@ -206,6 +209,7 @@ class TurnOutputs:
 
             is_final = part.part.is_final and part.show_above_form is None
             part_status = None
+            # A final part below one that is not final is updated again: only a count is kept.
             if is_final and number == self._final_count:
                 self._final_count += 1  # this is its last update
             elif number == last_number - 1:

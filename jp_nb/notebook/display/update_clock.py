@@ -47,10 +47,10 @@ class UpdateClock:
     next_allowed: float = 0.0
     _due_at: float | None = None  # monotonic time of the scheduled update; None without one
     _is_early: bool = False  # True if an early update is scheduled
-    _updated_at: float = 0.0
+    _updated_at: float = 0.0  # monotonic time at which the last update ended
     _spacing: float = 0.0  # seconds after an update before the next one is allowed
-    _timer: Timer | None = None
-    _ticker: Timer | None = None
+    _timer: Timer | None = None  # of the scheduled update
+    _ticker: Timer | None = None  # of the next tick
 
     def schedule(self, delay: float, *, early: bool = False) -> None:
         """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
@@ -59,6 +59,9 @@ class UpdateClock:
         visible before the tool occupies the cell's thread.
         """
         due = monotonic() + delay
+
+        # A scheduled update that comes in time also shows this event. For an early event, only an
+        # early update does.
         is_due_before = self._due_at is not None and self._due_at <= due
         is_scheduled_in_time = self._is_early if early else is_due_before
         if is_scheduled_in_time:
@@ -91,6 +94,7 @@ class UpdateClock:
         """Note that an update has ended, which rendered `size` characters."""
         self._updated_at = monotonic()
         self._spacing = self.interval * (1 + size / CHARS_PER_INTERVAL)
+        # An early update delays the next one by the time that it came too early.
         self.next_allowed = max(self.next_allowed, self._updated_at) + self._spacing
         if self.ticks and self._ticker is None:
             self._tick()

@@ -1,5 +1,9 @@
 """Storage backend of headless runs: the record is the state of a widget, a *carrier*.
 
+`CarrierStore` implements `RecordStore` (`session/host.py`): the session calls `changed` after it
+has appended entries, and `replaced` when another conversation is active. The *head* of the record
+is all of it except the entries of the active conversation.
+
 A runner such as nbclient saves the states of widgets in the notebook. The record is cut into chunks
 (`events.0`, `events.1`, …), because each update of a state sends the whole value of a key.
 `jp_nb/record/documents/carrier.py` describes the shape of the carrier, and reads it.
@@ -72,7 +76,8 @@ class CarrierStore(PagelessStore):
     thread. The lock guards the state of the widget, which several threads change.
 
     Args:
-        seen: `count_entries` of the record in the notebook file.
+        seen: Number of entries of each conversation that the notebook file had before the run
+            (`count_entries`). So a reader of the file knows which entries the run has added.
         named: True if the path of the notebook file is known.
         shell: The shell whose cells the messages belong to.
         open_widget: Replaces the comm in a test.
@@ -130,6 +135,7 @@ class CarrierStore(PagelessStore):
             update["length"] = self._stored_count
 
             # The runner merges widget states by key: chunks that are not overwritten would remain.
+            # Later entries follow in the last of the empty ones.
             unused = range(len(self._chunks), previous_count)
             update.update({f"events.{number}": [] for number in unused})
             self._chunks += [[] for _ in unused]

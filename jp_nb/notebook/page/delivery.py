@@ -3,7 +3,14 @@
 One message is sent at a time, and repeated until the page acknowledges it. The content of a page is
 known from its `hello`, and from the writes that it has acknowledged. `write_composer.py` makes the
 writes. This module has no threads: `page_sender.py` sends, `page_receiver.py` receives, and
-`page_deliveries.py` has the deliveries to several pages.
+`page_deliveries.py` has the deliveries to several pages. The messages:
+
+    hello: the page says its content, and names it with a *state*
+    write: the page changes its content from the state `expect` to `state`
+    ack, nack: the page has applied a write, or has not
+    pull: the page is asked for another `hello`
+
+The *head* of a document is all of it except its entries and other conversations.
 
 Source: `docs/protocol.md`.
 """
@@ -15,16 +22,19 @@ from typing import Any
 
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
-from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, find_held, format_head
+from jp_nb.notebook.page.page_copy import PageCopy, find_held, format_head
 from jp_nb.notebook.page.pieces import select_batch
 from jp_nb.notebook.page.protocol import MessageNumbering
+from jp_nb.notebook.page.stored_keys import StoredKeys
 from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, Transfer, WriteComposer
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.merge import starts_with
 from jp_nb.record.documents.record_shape import get_events
 
 MAX_RESEND_S = 60.0
+"""Longest time between two repetitions of a message."""
 MIN_BATCH_INTERVAL_S = 0.1
+"""Shortest time between two messages with appended entries."""
 
 MAX_KNOWN_STATES = 1_024
 """Limit of the states of a page that are remembered, for saves that take long."""
@@ -98,7 +108,11 @@ class PageDelivery:
         self._has_changes = True
 
     def send_all(self, document: Document) -> None:
-        """Send all of `document`, except conversations that the page holds."""
+        """Send all of `document`, except conversations that the page holds.
+
+        Another conversation is active, or the record was *repaired*: entries have changed, so it is
+        not enough to append the new ones.
+        """
         self._target = DocumentSnapshot(document)
         if self._copy is not None and self._copy.stream == self._target.stream:
             self._copy.head_text = ""  # repaired: the copy in the page is outdated
@@ -123,6 +137,8 @@ class PageDelivery:
 
     def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
         """Note that another conversation, `stream`, is active in the page; it will be replaced.
+
+        `RecordComparison` has added the conversations of the page to the document, so none is lost.
 
         `stored` is the whole record of the page. None if it is unknown or unreadable: then no
         conversation in it can be copied within the page.
@@ -149,6 +165,8 @@ class PageDelivery:
 
         if starts_with(target.entries[: target.length], events):
             copy.length = len(events)
+            # Before the first change, another head is no reason to write: loading may have
+            # completed it, and the user has only opened the notebook.
             copy.head_text = format_head(stored) if self._has_changes else target.head_text
             copy.held = find_held(target.others, stored)
         elif self.replaces:  # repaired, and not yet sent
@@ -240,7 +258,7 @@ class PageDelivery:
 
         is_last = len(transfer.messages) == 1
         if is_last and answer.get("state") != transfer.result.state:
-            transfer.ask_again()
+            transfer.ask_again()  # the page holds something else than the write
             return
 
         transfer.messages.popleft()
@@ -269,7 +287,7 @@ class PageDelivery:
             self._transfer.ask_again()
 
     def discard_transfer(self) -> None:
-        """Discard the current batch: it is composed again."""
+        """Discard the current write: the next one is composed for the present content."""
         self._transfer = None
 
     def _lacks_something(self) -> bool:

@@ -40,7 +40,7 @@ class DocumentSnapshot:
             "conversation": dict(stream.properties),
             "base_config": stream.base_config,
         }
-        self._head = {**base, **document.extra}
+        self._head = {**base, **document.extra}  # with the signature, and keys of newer versions
 
     @cached_property
     def head_text(self) -> str:

@@ -37,7 +37,10 @@ StoredBase = Mapping[str, JsonValue] | None
 
 
 class HeadlessStorage:
-    """A notebook that a runner executes; `path` is None if the runner does not say which."""
+    """A notebook that a runner executes; `path` is None if the runner does not say which.
+
+    Implements `NotebookStorage` (`session/host.py`). The record is kept by a `CarrierStore`.
+    """
 
     headless = True
 
@@ -107,6 +110,7 @@ def begin_headless(
     if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
         used_ids = set(map(get_conversation_id, others))
 
+    # The signature is that of the replaced conversation.
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(
         clock=clock, made=made, base_config=base_config, taken_ids=used_ids
@@ -115,7 +119,10 @@ def begin_headless(
 
 
 class _StoredRecord(NamedTuple):
-    """The record in a notebook file, its damaged carriers, and notices for the user."""
+    """The record in a notebook file, its damaged carriers, and notices for the user.
+
+    A *carrier* is the state of a widget in which an earlier run has kept the record.
+    """
 
     record: JsonValue
     damaged: list[JsonValue]

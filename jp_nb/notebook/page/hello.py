@@ -18,9 +18,10 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object
 from jp_nb.notebook.kernel_pages import read_user_name
-from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys, read_stored_record
+from jp_nb.notebook.page.page_copy import PageCopy
 from jp_nb.notebook.page.pieces import ReceivedPieces
 from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
+from jp_nb.notebook.page.stored_keys import StoredKeys, read_stored_record
 from jp_nb.record.documents.record_shape import RECORD_KEY
 
 MAX_CHUNKS: Final = 65_536
@@ -37,17 +38,23 @@ class Hello:
     Attributes:
         page: The id of the page, which it chooses when it opens.
         path: The server's path of the notebook.
+        read_only: True if the page cannot write the notebook.
         collaborative: True if the page may share its document with pages of other users.
         has_document: True if the notebook's metadata has the key `jp` or a carrier.
         document: The record, merged with its carriers, not validated.
         state: The page's name for the content of its keys.
         keys: The keys of the metadata that keep the record, without their entries.
-        supports_cells: True if the page can send its cells. The other flags name other messages:
-            `input`, `ended`, `edit`, `ran`, and `show` with text that user code has printed.
+        supports_cells: True if the page can send its cells.
+        supports_input: True if it answers whether it can show an input box.
+        supports_ended: True if it can show the end of a turn below its cell.
+        supports_printed: True if it can show the text that user code has printed (`show`).
+        supports_edits: True if it can edit cells.
+        supports_runs: True if it can show a cell that runs inside of a turn, and store its outputs.
         session: Jupyter session in the header of all messages of the page, if it shares a
             document.
         client: The same session. Each page sends it, also without a shared document.
         user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
+        protocol: The version of the protocol that the page uses, `v` of the message.
     """
 
     page: str
@@ -96,6 +103,9 @@ class Hello:
 
     def with_content(self, content: Any) -> Hello:
         """Return a copy with the record in `content`: `keys` and `carriers`.
+
+        `keys` are the keys of the notebook's metadata with the record, and `carriers` the states of
+        widgets in which headless runs have kept it, by their ids. Both together are the record.
 
         A page of version 1 sends the record itself, as `doc`. It is read, and never written.
         """

@@ -5,9 +5,13 @@ of the notebook is followed (`followed_page.py`). The others are second windows,
 collaborators that share one document. A page with another path may be the *candidate*: the notebook
 after a rename.
 
+A page is known by two names. Its id is in each message of the protocol. Its *session* is in the
+header of each Jupyter message, also in the request that runs a cell. So it tells which page has run
+a cell.
+
 In a shared document, only the page that ran a cell writes the cell's outputs, because two pages
-would show each output twice. If that page has left, another page must write them: this module
-selects it.
+would show each output twice. If that page has left, another page must write them, its *successor*:
+the first page that lacks these outputs, because it has opened, or because it asks for them.
 
 Source: `docs/protocol.md`.
 """
@@ -85,8 +89,8 @@ class Pages:
         self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)
         self._other_clients: deque[str] = deque(maxlen=MAX_CLIENTS)
 
-        # Sessions of pages that shared a document and have left. For each, the id of the page that
-        # writes the outputs of their cells, once a page has been selected.
+        # Sessions of pages that shared a document and have left. For each, the id of the successor
+        # that writes the outputs of its cells, once there is one.
         self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)
         self._output_writers: dict[str, str] = {}
         self._lacks_successor = False  # True until a page takes over from one that has left
@@ -157,8 +161,8 @@ class Pages:
         """Remove `page`; return True if other pages remain, which should send `hello`.
 
         The `successor` takes over writing the record and the outputs of the page's cells. By
-        default, it is the first page that answers: the others may be gone without `bye`. A page
-        that shares no document stays known: nothing must be taken over from it.
+        default, it is the first page that answers `pull`: the others may be gone without `bye`. A
+        page that shares no document stays known: nothing must be taken over from it.
         """
         known = self._known.get(page)
         if known is None or not known.session:

@@ -5,6 +5,10 @@ the page over a comm (`page_link.py`). An entry takes this way: the agent's thre
 calls `changed`, the sending thread (`page_sender.py`) sends the write that `delivery.py` composes,
 and the control thread receives the acknowledgement (`page_receiver.py`). `flush` waits for it.
 
+Each page says in `hello` which record it has. Several pages may show the notebook. The *followed*
+one counts: its answers are awaited. A *refusal* is a reason to write nothing, such as a read-only
+notebook. The record is *settled* when the followed page has everything.
+
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
 
@@ -39,7 +43,9 @@ from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.document import Document
 
 RESEND_S = 1.0
+"""Time after which a message that no page has answered is repeated."""
 END_OF_CELL_S = 1.0
+"""Longest time that the end of a cell waits for the page."""
 
 
 class LiveStore:
@@ -51,6 +57,10 @@ class LiveStore:
     Any thread may call the public methods. `_lock`, which is the lock of the link, guards all
     attributes. It is a condition: `notify_all` wakes up the sending thread, and the threads that
     wait for an answer of a page.
+
+    Args:
+        resend: Seconds after which a message without an answer is repeated.
+        no_page: Why no notebook keeps the record while no page has answered, for the user.
 
     Attributes:
         requests: Requests to the page that do not concern the record, such as its cells.
@@ -210,7 +220,7 @@ class LiveStore:
         requests: list[int] = []  # the `seq` of each message that asks to save
 
         # First only the followed page, for half of the time that is left: two pages that write the
-        # file at once can corrupt it. Then all pages.
+        # file at once can corrupt it. Then all pages. An answer to the first request still counts.
         now = time.monotonic()
         half_time = now + (ends_at - now) / 2
         answer = self._request_save(page, requests, half_time)
@@ -301,7 +311,8 @@ class LiveStore:
             return hello
 
         with self._lock:
-            self._link.pages.followed.is_silent = True  # now each page may become the writing one
+            # Now the first page that answers is followed, and becomes the writing one.
+            self._link.pages.followed.is_silent = True
 
         return self._pull_once(ends_at - time.monotonic())
 
@@ -321,7 +332,7 @@ class LiveStore:
 
     @property
     def has_met_page(self) -> bool:
-        """True once a page has shown the notebook: other front ends lack the page part."""
+        """True once a page has shown the notebook. Consoles and other front ends never do that."""
         with self._lock:
             return self._link.pages.has_met_page
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from jp_nb.json_reading import MAX_INTEGER
 from jp_nb.json_values import JsonObject
 
@@ -35,12 +33,14 @@ _LIST: Final[JsonObject] = {"type": "array"}
 _ANY: Final[JsonObject] = {}
 
 PAGE_COMMON: Final[Fields] = {"page": _TEXT}
-"""Fields of each message of a page. A message also has `type` and `v`.
+"""Fields of each message of a page, its id `page`. A message also has `type` and `v`.
 
-`v` is not validated: a page with another version is refused with a reason.
+`v` is not validated: a page with another version is refused with a reason. In the tables, `seq` is
+the number of the kernel's message that is answered, and `i` `of` count the pieces of a long text.
 """
 
 PAGE_MESSAGES: Final[Mapping[str, Fields]] = {
+    # The state of the page: which record it has, and which messages it supports (`tells`).
     "hello": {
         "path": _TEXT,
         "readOnly?": _FLAG,
@@ -54,16 +54,24 @@ PAGE_MESSAGES: Final[Mapping[str, Fields]] = {
         "session?": _TEXT,
         "user?": _LONG_TEXT,  # shortened by `read_user_name`
     },
+    # A piece of a long `hello`.
     "chunk": {"i": _COUNT, "of?": _COUNT, "text": _LONG_TEXT},
+    # The page has applied a write, or has not.
     "ack": {"seq": _COUNT, "state": _TEXT, "dirty?": _FLAG},
     "nack": {"seq": _COUNT, "why?": _TEXT},
+    # The notebook file was saved: for a `save` (`seq`), or by the user, in a state.
     "saved": {"seq?": _COUNT, "state?": _TEXT},
     "save_failed": {"seq": _COUNT, "why?": _TEXT},
-    # A text of another type ends the request of the tool, which must not wait for nothing.
+    # The answer to `cells`, `document`, `edit`, or `ran`, as JSON. A text of another type ends the
+    # request of the tool, which must not wait for nothing.
     "cells": {"seq": _COUNT, "i": _COUNT, "of": _COUNT, "text": _ANY},
+    # The page shows no outputs of the running cell with this request: send `show`.
     "want": {"request": _TEXT},
+    # True if the page can show an input box.
     "input": {"seq": _COUNT, "can": _FLAG},
+    # The page shows the final outputs of a cell that has ended.
     "seen": {"request": _TEXT},
+    # The page closes.
     "bye": {},
 }
 """Fields of the messages of a page, by `type`."""
@@ -73,6 +81,8 @@ KERNEL_COMMON: Final[Fields] = {"seq": _COUNT, "ctl": _FLAG, "path": _LONG_TEXT}
 
 KERNEL_MESSAGES: Final[Mapping[str, Fields]] = {
     "open": {},
+    # Change the record of the page from the state `expect` to `state`: put, delete, or copy parts
+    # of it, or append entries (`extend`).
     "write": {
         "to": _TEXT,
         "expect": _TEXT,
@@ -83,12 +93,18 @@ KERNEL_MESSAGES: Final[Mapping[str, Fields]] = {
         "extend?": _OBJECT,
         "carriers?": _LIST,
     },
+    # A piece of a long `write`.
     "chunk": {"to": _TEXT, "id": _COUNT, "i": _COUNT, "of": _COUNT, "text": _LONG_TEXT},
+    # Send `hello` again.
     "pull": {"to?": _TEXT},
+    # Save the notebook file.
     "save": {"to": _TEXT},
+    # Send the cells, shortened except the cell `whole`; or all cells with their whole sources.
     "cells": {"to": _TEXT, "whole": {"type": ["integer", "string", "null"]}},
     "document": {"to": _TEXT},
+    # Apply edits of cells, if the cells are as `expected`.
     "edit": {"to": _TEXT, "operation": _TEXT, "steps": _OBJECTS, "expected": _OBJECTS},
+    # A cell runs inside of a turn: show that (`run`). When it has run, store its outputs (`ran`).
     "run": {"to": _TEXT, "cell": _TEXT, "source": _LONG_TEXT},
     "ran": {
         "to": _TEXT,
@@ -97,7 +113,9 @@ KERNEL_MESSAGES: Final[Mapping[str, Fields]] = {
         "count": _COUNT,
         "outputs": _OBJECTS,
     },
+    # Tell whether you can show an input box for this request.
     "input": {"request": _TEXT},
+    # Show the duration and the tokens of a turn below its cell.
     "ended": {
         "request": _TEXT,
         "cell": _TEXT,
@@ -105,6 +123,7 @@ KERNEL_MESSAGES: Final[Mapping[str, Fields]] = {
         "sent": _COUNT_OR_NULL,
         "received": _COUNT_OR_NULL,
     },
+    # Show the outputs of a cell: write them into a shared document (`puts`); the cell is `over`.
     "show": {
         "to": _TEXT,
         "puts?": _FLAG,
@@ -168,35 +187,3 @@ def _fits(value: Any, schema: JsonObject) -> bool:
         return 0 <= value <= MAX_INTEGER
 
     return True
-
-
-def make_message_schema() -> JsonObject:
-    """Return a JSON Schema with a definition for each message, and the unions of both senders."""
-    definitions: JsonObject = {}
-    unions: list[JsonValue] = []
-    for sender, common, messages in (
-        ("Page", PAGE_COMMON, PAGE_MESSAGES),
-        ("Kernel", KERNEL_COMMON, KERNEL_MESSAGES),
-    ):
-        union: list[JsonValue] = []
-        for kind, fields in messages.items():
-            name = "I" + sender + "".join(word.capitalize() for word in kind.split("_"))
-            definitions[name] = _make_definition(kind, {**common, **fields})
-            union.append({"$ref": f"#/definitions/{name}"})
-
-        definitions[f"{sender}Message"] = {"oneOf": union}
-        unions.append({"$ref": f"#/definitions/{sender}Message"})
-
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "Message",
-        "oneOf": unions,
-        "definitions": definitions,
-    }
-
-
-def _make_definition(kind: str, fields: Fields) -> JsonObject:
-    properties: JsonObject = {"type": {"const": kind}, "v": {"type": "integer"}}
-    properties |= {name.removesuffix("?"): schema for name, schema in fields.items()}
-    required = [name for name in fields if not name.endswith("?")]
-    return {"type": "object", "properties": properties, "required": ["type", "v", *required]}

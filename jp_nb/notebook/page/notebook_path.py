@@ -72,7 +72,8 @@ def _read_parent_process() -> tuple[Sequence[str], Path]:
 def find_path_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None:
     """Return the notebook in a runner's command line; None if there are none or several.
 
-    papermill's first notebook is its input. `jupyter execute` accepts a name without the suffix.
+    A runner may execute several notebooks one after the other. But papermill has one input, which
+    comes first. `jupyter execute` accepts a name without the suffix.
     """
     names = [
         argument

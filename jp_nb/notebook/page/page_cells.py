@@ -1,7 +1,8 @@
-"""Answers of pages to the request `cells`: the cells of the notebook, for a tool that reads them.
+"""Collect the answers of pages to requests about cells: to read, edit, or run them.
 
-A page answers with a JSON text in pieces (`cells {seq, i, of, text}`). `seq` is the number of the
-request. `jp_nb/notebook/cell_reports.py` parses the text.
+A page answers each of these requests (`cells`, `document`, `edit`, `ran`) with a JSON text in
+pieces (`cells {seq, i, of, text}`). `seq` is the number of the request. `cell_reports.py` and
+`document_answers.py` in `jp_nb/notebook/` parse the text.
 
 Source: `docs/protocol.md`.
 """
@@ -17,8 +18,10 @@ from jp_nb.errors import StorageError
 from jp_nb.notebook.page.pieces import ReceivedPieces
 
 MAX_PIECES: Final = 32
+"""Limit of the pieces of an answer."""
 
 MAX_PIECE_CHARS: Final = 2 * 1024 * 1024
+"""Limit of one piece; with more, the answer is an error."""
 
 MAX_OPEN_REQUESTS: Final = 8
 """If a page leaves more requests unanswered, the oldest are dropped."""
@@ -36,7 +39,7 @@ class _CellsRequest:
 
 
 class PageCells:
-    """Collects the answers of pages to `cells` requests. Not thread-safe, as `Pages`."""
+    """The requests about cells that wait for an answer. Not thread-safe: hold the link's lock."""
 
     def __init__(self) -> None:
         self._requests: dict[int, _CellsRequest] = {}  # without a complete answer, by `seq`

@@ -1,9 +1,9 @@
-"""The part of a page's notebook in which it keeps the record, as the kernel knows it.
+"""The record that a page holds, as the kernel knows it: an outline, and what can be copied in it.
 
-A page owns the metadata keys `jp` and `jp.N` (segments), and the *carriers*: states of widgets in
-which a headless run has kept the record. The page names their present content with a *state*. A
-write is applied only in the state that it expects, so the kernel may refer to the content by place,
-without sending it again.
+The page names its present content with a *state*. A write is applied only in the state that it
+expects. So the kernel may refer to the content by place, without sending it again: a conversation
+that the page holds already is *copied* within the page. `stored_keys.py` has the keys of the
+metadata with the content.
 
 Source: `docs/protocol.md`, `docs/record.md`.
 """
@@ -11,95 +11,24 @@ Source: `docs/protocol.md`, `docs/record.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object, make_storable
-from jp_nb.record.documents.carrier import (
-    WIDGET_STATE,
-    WIDGETS,
-    find_readable_carriers,
-    read_carrier,
-)
+from jp_nb.notebook.page.stored_keys import StoredKeys
 from jp_nb.record.documents.record_shape import (
     CONVERSATION_KEYS,
-    RECORD_KEY,
     as_other,
-    find_shape,
     get_conversation_id,
     get_events,
     get_others,
 )
-from jp_nb.record.documents.segments import (
-    Seals,
-    has_segment_keys,
-    is_segment,
-    list_segment_keys,
-    read_seals,
-    read_segments,
-)
 
 ACTIVE: Final = -1
 """Place of the active conversation of a page, which is not among its `others`."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredKeys:
-    """The keys and carriers of a page, without their entries.
-
-    Attributes:
-        length: Number of entries in the value of `jp`; None if nothing can be appended to it.
-        seals: The places of the entries in segments.
-        segments: The keys `jp.N`.
-        carriers: The ids of the carriers that the next write moves into `jp`.
-    """
-
-    length: int | None = None
-    seals: Seals = field(default_factory=dict)
-    segments: frozenset[str] = frozenset()
-    carriers: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, keys: Mapping[str, JsonValue], carriers: JsonObject) -> StoredKeys:
-        """Read what a page says."""
-        segments = frozenset(filter(is_segment, keys))
-        carrier_ids = tuple(find_readable_carriers(_as_metadata({}, carriers)))
-        document = read_segments(keys) if RECORD_KEY in keys else None
-
-        length = None
-        events = as_object(keys.get(RECORD_KEY)).get("events")
-        if find_shape(document) == "readable" and isinstance(events, list):
-            length = len(events)
-
-        return cls(length, read_seals(keys, document), segments, carrier_ids)
-
-    @classmethod
-    def of_written(cls, rest: JsonObject, seals: Seals) -> StoredKeys:
-        """Return the keys after a write of all of them."""
-        segments = frozenset(list_segment_keys(seals))
-        return cls(len(get_events(rest)), seals, segments)
-
-    @property
-    def are_plain(self) -> bool:
-        """True if the value of `jp` is the whole record."""
-        return not self.segments and not self.carriers
-
-
-def read_stored_record(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonValue:
-    """Return the record of a page, merged with its segments and carriers; None without one."""
-    has_segments = any(map(is_segment, keys)) or has_segment_keys(keys)
-    if not carriers and not has_segments:
-        return keys.get(RECORD_KEY)  # a long record is not copied
-    return read_carrier(_as_metadata(keys, carriers))
-
-
-def _as_metadata(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonObject:
-    """Return keys and carriers of a page as the metadata of a notebook without anything else."""
-    owned = {key: keys[key] for key in keys if key == RECORD_KEY or is_segment(key)}
-    return {**owned, WIDGETS: {WIDGET_STATE: {"state": carriers}}}
 
 
 def format_head(document: JsonObject) -> str:
@@ -118,7 +47,7 @@ class PageCopy:
 
     Attributes:
         state: The page's name for the content.
-        keys: The metadata keys with the content.
+        keys: The metadata keys and carriers with the content.
         stream: The id of the active conversation; "" without one.
         length: Number of its entries that are those of the kernel.
         head_text: `format_head` of the record; "" if it is unknown.
@@ -137,6 +66,9 @@ class PageCopy:
         self, others: Sequence[JsonValue]
     ) -> tuple[list[JsonValue], list[JsonValue]]:
         """Split `others` into those to send, and the places of those that the page copies.
+
+        `others` are the inactive conversations of the kernel's document. The page need not receive
+        again those that it holds: it copies them from their place in its present content.
 
         A place is `[position in others, place in the page]`, or `[position, -1, keys]` for the
         conversation that is active in the page, of which the page copies these keys.
@@ -158,7 +90,10 @@ class PageCopy:
         return sent, copies
 
     def _find_places(self, others: Iterable[JsonValue]) -> dict[int, int]:
-        """Return the places in the page of those of `others` that it holds, by their `id()`."""
+        """Return the places in the page of those of `others` that it holds, by their `id()`.
+
+        Entries in segments or carriers are not in the value of `jp`, and so have no place in it.
+        """
         if not self.keys.are_plain:
             return {}
 
@@ -168,6 +103,7 @@ class PageCopy:
             is_active_there = bool(self.stream) and get_conversation_id(other) == self.stream
             if not is_active_there or not isinstance(other, dict):
                 continue
+            # All entries are those of the kernel, so equal numbers of them are equal entries.
             is_same = len(get_events(other)) == self.length == self.keys.length
             if is_same and format_head(other) == self.head_text:
                 places[id(other)] = ACTIVE
@@ -176,7 +112,10 @@ class PageCopy:
 
 
 def find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[tuple[JsonValue, int]]:
-    """Return the conversations in `others` that a page holds in `stored`, with their places."""
+    """Return the conversations in `others` that a page holds in `stored`, with their places.
+
+    The active conversation of the page counts too, in the form of an inactive one (`as_other`).
+    """
     stored_by_place = {ACTIVE: as_other(stored), **dict(enumerate(get_others(stored)))}
     places: dict[str, int] = {}  # by the id of the conversation
     for place, entry in stored_by_place.items():

@@ -30,6 +30,7 @@ class PageLink:
     """The comm of a notebook, and the pages that use it.
 
     Attributes:
+        comm_id: The id of the comm, which `is_batchable` recognizes.
         lock: Lock of everything below. It wakes up threads that wait for a change.
         pages: The known pages.
         numbering: Builds the messages.

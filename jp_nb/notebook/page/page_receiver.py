@@ -174,7 +174,7 @@ class PageReceiver:
 
     def follow(self, hello: Hello) -> None:
         """Follow the page that says `hello`, and compare its record. Hold the lock of the link."""
-        # The file may have been reverted to an older version.
+        # The file may have been reverted to an older version, which has fewer entries.
         self.saved.lower_count(get_conversation_id(hello.document), len(get_events(hello.document)))
 
         numbering = self.link.numbering

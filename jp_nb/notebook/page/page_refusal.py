@@ -53,7 +53,7 @@ class PageRefusal:
     conversation: str | None = None
     preserved: JsonValue = None
 
-    def ends_with(self, conversation: str) -> bool:
+    def is_ended_by(self, conversation: str) -> bool:
         """Return True if `conversation` may be written, because it is another one."""
         return self.conversation is not None and self.conversation != conversation
 
@@ -82,7 +82,8 @@ def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
     """
     if hello.protocol != PROTOCOL:
         is_older = hello.protocol == PREVIOUS_PROTOCOL
-        return PageRefusal(OLDER_PROTOCOL if is_older else NEWER_PROTOCOL)
+        reason = OLDER_PROTOCOL if is_older else NEWER_PROTOCOL
+        return PageRefusal(reason)
     if hello.read_only:
         return PageRefusal(READ_ONLY)
     if is_text_notebook(hello):

@@ -71,9 +71,9 @@ class PageSender:
             return None
 
         message = self.deliveries.next_message(now)
-        if self.deliveries.followed.is_silent:
+        if self.deliveries.followed.is_silent:  # it did not answer the last write in time
             followed.is_silent = True
-            self.link.lock.notify_all()
+            self.link.lock.notify_all()  # a thread may wait for this page, such as after a cell
 
         return message
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 PAGE_TIMEOUT_S = 3.0
 """Time that a page has to answer at `%load_ext`."""
+"""Time that a page has to answer at `%load_ext`."""
 CONSOLE_TIMEOUT_S = 0.5
+"""The same time where there is probably no page."""
 """The same time where there is probably no page."""
 
 
@@ -72,7 +74,8 @@ class PageStorage:
                 notices.append(str(exc))
 
         if loaded is not None and not len(loaded.conversation):
-            # A conversation without entries does not keep its base configuration.
+            # A conversation without entries does not keep its base configuration: a new one begins
+            # with the present configuration.
             loaded.conversation = ConversationStream.new(
                 clock=clock, made="live", base_config=base_config, taken_ids=loaded.ids()
             )

@@ -20,6 +20,7 @@ from jp_nb.json_values import make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import is_count
 
 MAX_DELIVERY_BYTES = 256 * 1024
+"""Limit of a message to a page. A single longer entry is sent anyway."""
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Limit of a document that a page sends in pieces."""
 
@@ -37,7 +38,10 @@ def split_text(text: str, size: int = MAX_DELIVERY_BYTES) -> list[str]:
 def select_batch(
     entries: Iterable[Any], limit: int = MAX_DELIVERY_BYTES
 ) -> tuple[list[JsonValue], int]:
-    """Return the first `entries` within `limit` bytes of JSON, at least one, and their size."""
+    """Return the first `entries` within `limit` bytes of JSON, at least one, and their size.
+
+    Numbers and characters that JSON cannot represent are replaced in them (`make_storable`).
+    """
     batch: list[JsonValue] = []
     total = 0
 

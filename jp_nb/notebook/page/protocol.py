@@ -9,7 +9,8 @@ confirms it:
      "state": "s3", "extend": {"at": 12, "events": [{…}]}}
     {"type": "ack", "v": 2, "page": "p1", "seq": 3, "state": "s3"}
 
-A *state* is a text that names the content of the keys in which a notebook keeps the record.
+A *state* is a text that names the content of the keys in which a notebook keeps the record. With
+`ctl`, the page answers on the control channel, which the kernel reads while a cell runs.
 
 Source: `docs/protocol.md`.
 """
@@ -26,6 +27,7 @@ from jp_nb.json_reading import MAX_INTEGER
 from jp_nb.notebook.page.message_schema import PAGE_COMMON, PAGE_MESSAGES, find_misfits
 
 PROTOCOL = 2
+"""Version of the protocol. A page with another one is not written."""
 PREVIOUS_PROTOCOL = 1
 """Version of pages of earlier releases, whose record is read and not written."""
 TARGET = "jp_nb.document"

@@ -61,7 +61,10 @@ class RecordComparison:
             self.refusal = PageRefusal(DIVERGED, delivery.stream, as_other(stored))
 
     def _add_missing_conversations(self, document: Document, stored: JsonObject) -> None:
-        """Keep the conversations of the page that the document does not contain."""
+        """Keep the conversations of the page that the document does not contain.
+
+        A conversation whose entries are the beginning of those in the document is contained.
+        """
         missing = find_uncovered(document.to_json(), get_conversations(stored))
         if not missing:
             return
@@ -79,9 +82,10 @@ class RecordComparison:
         The record of the page, such as a damaged one, is kept among the other conversations.
         """
         refusal = self.refusal
-        if refusal is None or not refusal.ends_with(document.conversation.id):
+        if refusal is None or not refusal.is_ended_by(document.conversation.id):
             return
 
+        # The damaged record becomes one of the other conversations, and so does each one inside it.
         document.others += split_damaged(refusal.preserved)
         self._deliveries.followed.set_other_record(get_conversation_id(refusal.preserved))
         self.refusal = None

@@ -21,13 +21,14 @@ from jp_nb.json_values import (
     make_storable_with_size,
 )
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
-from jp_nb.notebook.page.page_copy import PageCopy, StoredKeys
+from jp_nb.notebook.page.page_copy import PageCopy
 from jp_nb.notebook.page.pieces import (
     MAX_DELIVERY_BYTES,
     split_text,
     to_ascii_json,
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
+from jp_nb.notebook.page.stored_keys import StoredKeys
 from jp_nb.record.documents.record_shape import RECORD_KEY, get_events
 from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
 from jp_nb.record.documents.segments import count_sealed
@@ -158,6 +159,8 @@ class WriteComposer:
         page stay. Otherwise those that the document does not use are removed.
         """
         stored = as_object(make_storable(document))
+        # Sealed entries stay in the segments that the page has. `split.added` has new segments,
+        # under keys that are not taken, and `split.rest` the value of `jp`.
         split = split_record(
             stored, known=copy.keys.seals, taken=copy.keys.segments, is_appended=is_appended
         )
@@ -197,6 +200,7 @@ class WriteComposer:
             held=[(other, place) for place, other in enumerate(target.others)],
         )
         transfer = self._make_transfer(copy, result, fields)
+        # A write of the first entries only, such as a batch with a new segment, lacks the others.
         transfer.replaces = length == target.length
         return transfer
 

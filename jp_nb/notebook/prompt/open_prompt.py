@@ -21,7 +21,7 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.running_cell.deadlines import Deadline, Expired
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
+from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
 
 
 class Withdrawn(Exception):  # noqa: N818 - not an error
@@ -32,6 +32,7 @@ class OpenPrompt(Generic[T]):
     """A prompt that has not ended.
 
     Attributes:
+        prompt: The question, the decision, or the form.
         keeps_record: True if a static record of the answer replaces the form.
         channel: The way in which the user is asked now.
         deadline: The deadline of a read from stdin, which blocks the loop; None before the first.
@@ -75,9 +76,9 @@ class OpenPrompt(Generic[T]):
 class TimedConsole(InputConsole):
     """A console with a deadline for each line."""
 
-    def __init__(self, kernel: object | None, waiting: OpenPrompt[Any], timeout: float) -> None:
+    def __init__(self, kernel: object | None, open_prompt: OpenPrompt[Any], timeout: float) -> None:
         super().__init__(kernel)
-        self._waiting = waiting
+        self._open_prompt = open_prompt
         self._timeout = timeout
 
     def read(self, prompt: str, *, secret: bool) -> str:
@@ -88,9 +89,9 @@ class TimedConsole(InputConsole):
             Withdrawn: The prompt was withdrawn.
         """
         try:
-            with self._waiting.begin_deadline(self._timeout):
+            with self._open_prompt.begin_deadline(self._timeout):
                 return super().read(prompt, secret=secret)
         except Expired:
-            if self._waiting.withdrawn:
+            if self._open_prompt.withdrawn:
                 raise Withdrawn from None
             raise

@@ -30,8 +30,9 @@ from jp_nb.notebook.prompt.running_cell.presence import (
     StdinRoute,
 )
 from jp_nb.notebook.prompt.running_cell.pump import CommPump
+from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
 from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole, StdinChannel
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 from jp_nb.session.threads.cell_loop import CellLoop
@@ -50,6 +51,10 @@ class PromptView:
 
     `on_end` is called with each end of a shown prompt, possibly several times. Only the first one
     counts.
+
+    A `FormRoute` (`presence.py`) tells how long a page has to show a form (`patience_s`), and what
+    follows if none does: stock widgets (`tries_stock`), then the form stays with a notice
+    (`stays`), or the question is asked on stdin (`falls_back_to_stdin`).
 
     Attributes:
         settings: The settings of prompts, valid until the next cell.
@@ -71,17 +76,17 @@ class PromptView:
         """Return the way to ask the user, or the reason why no user can be asked."""
         return self.presence.route(self.settings)
 
-    def show(self, waiting: OpenPrompt[Any]) -> None:
+    def show(self, open_prompt: OpenPrompt[Any]) -> None:
         """Show the form of a prompt, or ask it on stdin, which blocks until it ends."""
         match self.find_route():
             case Unavailable() as unavailable:
-                self._on_end(waiting, unavailable)
+                self._on_end(open_prompt, unavailable)
             case FormRoute() as route:
-                self._show_form(waiting, route)
+                self._show_form(open_prompt, route)
             case StdinRoute(channel="stdin") if not can_show_input_box():
-                self._show_form_without_input(waiting)
+                self._show_form_without_input(open_prompt)
             case StdinRoute(channel=channel):
-                self._read_stdin(waiting, channel)
+                self._read_stdin(open_prompt, channel)
             case other:
                 assert_never(other)
 
@@ -100,7 +105,7 @@ class PromptView:
 
     # --- forms -----------------------------------------------------------------------------------
 
-    def _show_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
+    def _show_form(self, open_prompt: OpenPrompt[Any], route: FormRoute) -> None:
         """Show a form. If no page shows it, try stock widgets, and then do as the `route` says."""
         reason = f"no page showed the form within {route.patience_s:g} s"
         try:
@@ -116,61 +121,66 @@ class PromptView:
                 self.place or SeparateOutput(),
                 self.settings,
                 on_seen=self._remove_notice,
-                on_end=lambda end: self._on_end(waiting, end),
+                on_end=lambda end: self._on_end(open_prompt, end),
             )
-            self._form = Form(waiting.prompt, context)
+            self._form = Form(open_prompt.prompt, context)
             self._form.show(
-                route.patience_s, lambda: self._try_stock_widgets(waiting, route, reason)
+                route.patience_s, lambda: self._try_stock_widgets(open_prompt, route, reason)
             )
         except Exception:
             log.warning("The form could not be shown", exc_info=True)
-            self._handle_unseen_form(waiting, route, "the form could not be shown")
+            self._handle_unseen_form(open_prompt, route, "the form could not be shown")
 
-    def _show_form_without_input(self, waiting: OpenPrompt[Any]) -> None:
+    def _show_form_without_input(self, open_prompt: OpenPrompt[Any]) -> None:
         """Show a form in place of stdin: the page that ran the cell shows no input box.
 
         Any page of the notebook can show the form.
         """
         if self.presence.no_forms_reason is not None:
-            self._on_end(waiting, Unavailable(prompt_text.NO_INPUT))
+            self._on_end(open_prompt, Unavailable(prompt_text.NO_INPUT))
             return
 
         route = FormRoute(self.settings.rendered_timeout_s, falls_back_to_stdin=False, stays=True)
-        self._show_form(waiting, route)
+        self._show_form(open_prompt, route)
 
-    def _try_stock_widgets(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
+    def _try_stock_widgets(
+        self, open_prompt: OpenPrompt[Any], route: FormRoute, reason: str
+    ) -> None:
         """Show the form without modules of jp_nb, which the page may be unable to load."""
-        if waiting.future.done() or self._form is None:
+        if open_prompt.future.done() or self._form is None:
             return
 
         if route.tries_stock and self._form.use_stock_widgets():
             self._form.await_page(
-                STOCK_TIMEOUT_S, lambda: self._handle_unseen_form(waiting, route, reason)
+                STOCK_TIMEOUT_S, lambda: self._handle_unseen_form(open_prompt, route, reason)
             )
         else:
-            self._handle_unseen_form(waiting, route, reason)
+            self._handle_unseen_form(open_prompt, route, reason)
 
-    def _handle_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute, reason: str) -> None:
+    def _handle_unseen_form(
+        self, open_prompt: OpenPrompt[Any], route: FormRoute, reason: str
+    ) -> None:
         """Keep a form that no page shows, ask on stdin, or end the prompt with the `reason`."""
-        if waiting.future.done():
+        if open_prompt.future.done():
             return
 
         if route.stays:
-            self._keep_unseen_form(waiting, route)
+            self._keep_unseen_form(open_prompt, route)
         elif route.falls_back_to_stdin:
-            self._switch_to_stdin(waiting)
+            self._switch_to_stdin(open_prompt)
         else:
-            self._on_end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
+            self._on_end(open_prompt, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
-    def _keep_unseen_form(self, waiting: OpenPrompt[Any], route: FormRoute) -> None:
+    def _keep_unseen_form(self, open_prompt: OpenPrompt[Any], route: FormRoute) -> None:
         """Keep the form, with a notice below it that an interrupt leads to stdin.
 
         No input box opens by itself. It would take the focus from a user who types in the page, and
         a line typed for a cell would answer the prompt.
         """
         if route.falls_back_to_stdin:
-            # Before the notice, which tells the user to interrupt the kernel.
-            self._loop.replace_next_interrupt(lambda: self._answer_interrupt(waiting))
+            # Before the notice, which tells the user to interrupt the kernel. The next interrupt
+            # then does not stop the turn, but calls this function on the cell's thread.
+            self._loop.replace_next_interrupt(lambda: self._answer_interrupt(open_prompt))
 
         self._notice = SeparateOutput(of_turn=self.place is not None)
         self._notice.show_note(prompt_text.format_unseen_notice(stdin=route.falls_back_to_stdin))
@@ -186,41 +196,41 @@ class PromptView:
 
     # --- stdin -----------------------------------------------------------------------------------
 
-    def _answer_interrupt(self, waiting: OpenPrompt[Any]) -> None:
+    def _answer_interrupt(self, open_prompt: OpenPrompt[Any]) -> None:
         """Ask on stdin, because the user interrupted the kernel as the notice says."""
-        if waiting.future.done():
+        if open_prompt.future.done():
             return
         if can_show_input_box():
-            self._switch_to_stdin(waiting)
+            self._switch_to_stdin(open_prompt)
             return
 
         # An input box would be in a page that is gone, and the kernel would wait for ever.
         self._remove_notice()
         self._loop.interrupt()
 
-    def _switch_to_stdin(self, waiting: OpenPrompt[Any]) -> None:
+    def _switch_to_stdin(self, open_prompt: OpenPrompt[Any]) -> None:
         """Ask on stdin in place of the form."""
-        if waiting.future.done():
+        if open_prompt.future.done():
             return
 
         self._remove_notice()
         if self._form is not None:
             self._form.close(None, note=prompt_text.ANSWERED_BELOW)
-        self._read_stdin(waiting, "stdin")
+        self._read_stdin(open_prompt, "stdin")
 
-    def _read_stdin(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> None:
+    def _read_stdin(self, open_prompt: OpenPrompt[Any], channel: StdinChannel) -> None:
         """Ask on stdin until the prompt ends. This blocks the cell's thread and its loop."""
-        waiting.channel = channel
+        open_prompt.channel = channel
         if self.place is not None:
             self.place.catch_up()
 
         end: AnyEnd
         try:
-            end = self._ask_with_deadline(waiting, channel)
+            end = self._ask_with_deadline(open_prompt, channel)
             if channel == "stdin":  # the input box is in the page that ran the cell
                 end = add_sender(end, find_sender("execute_request"))
         except Expired:  # its time is over, or `withdraw` has expired its deadline
-            if waiting.withdrawn:
+            if open_prompt.withdrawn:
                 end = NotAnswered("cancelled", channel)
             else:
                 end = NotAnswered("timed_out", channel)
@@ -229,9 +239,9 @@ class PromptView:
         except NotImplementedError:  # the kernel's StdinNotImplementedError
             end = Unavailable("the front end does not allow input")
 
-        self._on_end(waiting, end)
+        self._on_end(open_prompt, end)
 
-    def _ask_with_deadline(self, waiting: OpenPrompt[Any], channel: StdinChannel) -> AnyEnd:
+    def _ask_with_deadline(self, open_prompt: OpenPrompt[Any], channel: StdinChannel) -> AnyEnd:
         """Ask on stdin. Each line of a form has its own time; another prompt has one in all.
 
         Raises:
@@ -240,10 +250,11 @@ class PromptView:
         """
         kernel = None if channel == "terminal" else get_running_kernel()
         timeout_s = self.settings.timeout_s
-        with self._loop.interrupts.allow(waiting.is_expired):
-            if isinstance(waiting.prompt, FormPrompt):
-                timed = TimedConsole(kernel, waiting, timeout_s)
-                return ask_on_stdin(waiting.prompt, timed, channel)
+        # An interrupt ends the read at once. One of the deadline does not count as the user's.
+        with self._loop.interrupts.allow(open_prompt.is_expired):
+            if isinstance(open_prompt.prompt, FormPrompt):
+                timed = TimedConsole(kernel, open_prompt, timeout_s)
+                return ask_on_stdin(open_prompt.prompt, timed, channel)
 
-            with waiting.begin_deadline(timeout_s):
-                return ask_on_stdin(waiting.prompt, InputConsole(kernel), channel)
+            with open_prompt.begin_deadline(timeout_s):
+                return ask_on_stdin(open_prompt.prompt, InputConsole(kernel), channel)

@@ -27,7 +27,7 @@ from jp_nb.session.threads.cell_loop import CellLoop
 
 
 class NotebookPrompter:
-    """Asks the user of the notebook; implements `Prompter`.
+    """Asks the user of the notebook; implements `Prompter` (`agent/prompting/prompts.py`).
 
     A prompt is *open* from the call that asks it to its end. Meanwhile it waits in the queue, or
     `PromptView` shows it.
@@ -37,7 +37,7 @@ class NotebookPrompter:
         self._loop = loop
         # The open prompts, in order: a dict in place of a set. The thread that asks adds one.
         self._open: dict[OpenPrompt[Any], None] = {}
-        self._queue = PromptQueue(self._show)
+        self._queue = PromptQueue(self._show)  # which it calls for one prompt at a time
         self._view = PromptView(loop, self._end)
 
     # --- any thread --------------------------------------------------------------------------
@@ -56,11 +56,11 @@ class NotebookPrompter:
         if (unavailable := self.unavailable()) is not None:
             return unavailable
 
-        waiting = self._hand_over(prompt, keeps_record=False)
+        open_prompt = self._hand_over(prompt, keeps_record=False)
         try:
-            return await asyncio.wrap_future(waiting.future)
+            return await asyncio.wrap_future(open_prompt.future)
         except asyncio.CancelledError:
-            self._withdraw(waiting)
+            self._withdraw(open_prompt)
             raise
 
     def interrupt(self) -> None:
@@ -105,54 +105,56 @@ class NotebookPrompter:
             return unavailable
 
         with self._loop.interrupts.defer():
-            waiting = self._hand_over(prompt, keeps_record=keeps_record)
+            open_prompt = self._hand_over(prompt, keeps_record=keeps_record)
             try:
-                self._loop.serve(waiting.future.done, tools=False)
+                # Jobs of the loop run meanwhile, but no function of a tool: this code occupies the
+                # thread.
+                self._loop.serve(open_prompt.future.done, tools=False)
             except BaseException:
                 self._end_all("interrupted")
                 raise
 
-            return waiting.future.result()
+            return open_prompt.future.result()
 
     # --- one at a time -----------------------------------------------------------------------
 
     def _hand_over(self, prompt: Prompt[T], *, keeps_record: bool) -> OpenPrompt[T]:
         """Let the cell's thread show `prompt` when it is its turn."""
-        waiting = OpenPrompt(prompt, keeps_record=keeps_record)
-        self._open[waiting] = None
-        self._loop.post(lambda: self._enqueue(waiting))
-        return waiting
+        open_prompt = OpenPrompt(prompt, keeps_record=keeps_record)
+        self._open[open_prompt] = None
+        self._loop.post(lambda: self._enqueue(open_prompt))
+        return open_prompt
 
-    def _enqueue(self, waiting: OpenPrompt[Any]) -> None:
-        if waiting in self._open:  # else it has ended meanwhile
-            self._queue.add(waiting)
+    def _enqueue(self, open_prompt: OpenPrompt[Any]) -> None:
+        if open_prompt in self._open:  # else it has ended meanwhile
+            self._queue.add(open_prompt)
 
-    def _withdraw(self, waiting: OpenPrompt[Any]) -> None:
+    def _withdraw(self, open_prompt: OpenPrompt[Any]) -> None:
         """Remove a prompt for whose answer no code waits any more; in any thread."""
-        waiting.withdraw()
-        self._loop.post(lambda: self._end_each([waiting], "cancelled"))
+        open_prompt.withdraw()
+        self._loop.post(lambda: self._end_each([open_prompt], "cancelled"))
 
-    def _show(self, waiting: OpenPrompt[Any]) -> None:
-        if waiting.withdrawn:
-            self._end_each([waiting], "cancelled")
+    def _show(self, open_prompt: OpenPrompt[Any]) -> None:
+        if open_prompt.withdrawn:
+            self._end_each([open_prompt], "cancelled")
         else:
-            self._view.show(waiting)
+            self._view.show(open_prompt)
 
-    def _end(self, waiting: OpenPrompt[Any], end: AnyEnd) -> None:
+    def _end(self, open_prompt: OpenPrompt[Any], end: AnyEnd) -> None:
         """End a prompt, and show the next one. The first end counts; later ones are ignored."""
-        if waiting not in self._open:
+        if open_prompt not in self._open:
             return
 
-        del self._open[waiting]
+        del self._open[open_prompt]
         try:
-            was_shown = self._queue.remove(waiting)
+            was_shown = self._queue.remove(open_prompt)  # False if it was still waiting
             if was_shown:
                 record = None
-                if waiting.keeps_record and not isinstance(end, Unavailable):
-                    record = summarize_prompt(waiting.prompt, end)
+                if open_prompt.keeps_record and not isinstance(end, Unavailable):
+                    record = summarize_prompt(open_prompt.prompt, end)
                 self._view.remove(record)
         finally:  # an interrupt must not leave the asking code waiting forever
-            waiting.future.set_result(end)
+            open_prompt.future.set_result(end)
 
         self._queue.show_next()
         if self._queue.shown is None:
@@ -161,8 +163,8 @@ class NotebookPrompter:
     def _end_each(
         self, prompts: Sequence[OpenPrompt[Any]], end: Literal["cancelled", "interrupted"]
     ) -> None:
-        for waiting in prompts:
-            self._end(waiting, NotAnswered(end, waiting.channel))
+        for open_prompt in prompts:
+            self._end(open_prompt, NotAnswered(end, open_prompt.channel))
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         """End all open prompts without showing another one."""

@@ -23,10 +23,10 @@ PICTURE_CLASS: Final = "jp-nb-picture"
 """CSS class of images, for which the lab extension sets `color-scheme`."""
 SCROLL_KEYS: Final = 'tabindex="0" data-lm-suppress-shortcuts="true"'
 """Attributes by which arrow keys scroll an element: JupyterLab uses them to go to headings."""
-FONT_PX: Final = 11
 CHAR_PX: Final = 6.2
 """Average width of a character in pixels, from which texts are cut."""
 MAX_LABEL_CHARS: Final = 200
+"""Limit of characters of one text of a picture."""
 _NOT_XML: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _URL_SAFE: Final = " =:;/,.'()-?!@"
 _COLORS: Final = """\

@@ -11,23 +11,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-_MINUTE: Final = 60
-_HOUR: Final = 3600
-_DAY: Final = 86_400
+from jp_nb.rendering.pictures.time_words import DAY_S, HOUR_S, MINUTE_S
+
 _TICK_STEPS: Final = (
     *(digit * 10.0**power for power in range(-3, 1) for digit in (1, 2, 5)),
     10.0,
     15.0,
     30.0,
-    *(_MINUTE * count for count in (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)),
-    *(_HOUR * count for count in (1.0, 2.0, 6.0, 12.0)),
-    *(_DAY * digit * 10.0**power for power in range(7) for digit in (1, 2, 5)),
+    *(MINUTE_S * count for count in (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)),
+    *(HOUR_S * count for count in (1.0, 2.0, 6.0, 12.0)),
+    *(DAY_S * digit * 10.0**power for power in range(7) for digit in (1, 2, 5)),
 )
 _MIN_CUT_S: Final = 5.0
 """A wait that is not longer is never shortened."""
 _CUT_SHARE: Final = 0.12
 """Shown length of a shortened wait, as a part of the time with requests and tools."""
 _TICK_COUNT: Final = 6
+"""Number of ticks to aim at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,25 +146,3 @@ def _measure_intervals(seconds: float, busy: Sequence[tuple[float, float]]) -> l
         previous_end = max(previous_end, end)
 
     return intervals
-
-
-def format_time(seconds: float) -> str:
-    """Return a duration for the user, such as `840 ms`, `5.2 s`, or `3 min 20 s`."""
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-
-    whole = round(seconds)
-    if whole < _HOUR:
-        return _join_units(whole, _MINUTE, "min", 1, "s")
-    if whole < _DAY:
-        return _join_units(whole, _HOUR, "h", _MINUTE, "min")
-    return _join_units(whole, _DAY, "d", _HOUR, "h")
-
-
-def _join_units(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    large_count, remaining_s = divmod(seconds, large)
-    small_count = remaining_s // small
-    text = f"{large_count:,} {large_name}"
-    return f"{text} {small_count} {small_name}" if small_count else text

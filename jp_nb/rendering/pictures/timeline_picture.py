@@ -1,4 +1,9 @@
-"""The timeline of a turn as a picture, with one row for each step, and as a row of characters."""
+"""The timeline of a turn as a picture, with one row for each step, and as a row of characters.
+
+A step is a request, the run of a tool, or a wait for the user. Its bar shows when it ran. The times
+of a step that `is_rough` are only those of the recorded entries. A timeline with the timing `order`
+has no times: one unit for each step shows their order, as in a headless run.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,14 @@ from typing import Final
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
 from jp_nb.rendering.pictures.svg_picture import Anchor, SvgPicture, add_legend
-from jp_nb.rendering.pictures.time_scale import TimeScale, format_time
+from jp_nb.rendering.pictures.time_scale import TimeScale
+from jp_nb.rendering.pictures.time_words import format_time
 from jp_nb.text import pluralize
 
 MAX_TIMELINE_ROWS: Final = 100
 """Maximum number of steps that a picture or a table shows."""
-# Sizes and positions in pixels: columns from left to right, then rows.
+# Sizes and positions in pixels: columns from left to right, then rows and bars. `_MIN_BAR` is the
+# width of the shortest bar, and `_TICK_GAP` the shortest distance of two ticks.
 _WIDTH: Final = 720
 _LABEL_X: Final = 8
 _CHART_X: Final = 140
@@ -25,7 +32,7 @@ _ROW: Final = 20
 _BAR: Final = 12
 _MIN_BAR: Final = 3.0
 _TICK_GAP: Final = 48.0
-_BAR_CHARS: Final = 32
+_BAR_CHARS: Final = 32  # length of the row of characters
 TEXT_LEGEND: Final = "░ first token, █ response, ▒ tool, x failed, ? waiting for you"
 
 # Words by the CSS class of a bar.

@@ -12,6 +12,7 @@ from jp_nb.text import pluralize
 
 MAX_USAGE_BARS: Final = 100
 """Maximum number of requests that the picture shows."""
+# Sizes and positions in pixels: columns from left to right, then rows.
 _WIDTH: Final = 720
 _LABEL_X: Final = 8
 _CHART_X: Final = 130
@@ -20,6 +21,7 @@ _COUNTS_X: Final = 498
 _TOP: Final = 26
 _ROW: Final = 20
 _BAR: Final = 12
+# Words by the CSS class of a part, whose color and pattern it has (`svg_picture.py`).
 _LEGEND: Final = {"first": "from cache", "request": "new", "written": "written by the model"}
 USAGE_TITLE: Final = "Tokens by request"
 

@@ -1,7 +1,8 @@
 """The URL of a question that asks the user to open it: as lines for a console, and as HTML.
 
 The URL comes from a tool or server. So it is shown whole, its host is marked, and each reason to be
-careful is named. Only a link with `http` or `https` can be clicked.
+careful is named. Only a link with `http` or `https` can be clicked. A `WebAddress` is the URL split
+at its host, with the warnings, and with the link if it is safe to click.
 
 Source: `docs/prompts.md`.
 """

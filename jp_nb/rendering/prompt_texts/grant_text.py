@@ -30,6 +30,7 @@ def format_grants(access: Access | None) -> str:
 
 
 def _format_rule(rule: _Rule) -> str:
+    """Return one rule in words. A rule may also deny something (`no write`)."""
     match rule:
         case ConfigRule():
             return f"config {rule.path}: {_format_config_verbs(rule)}"

@@ -95,7 +95,8 @@ def summarize_prompt(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
 
 
 def _summarize_form(prompt: FormPrompt, end: AnyEnd) -> PromptSummary:
-    # A form that ended as a whole has one end for all pages.
+    """Return the summaries of all pages below each other, with the head of the form."""
+    # A form that ended as a whole, such as by an interrupt, has one end for all pages.
     ends = end.ends if isinstance(end, FormEnd) else [end] * len(prompt.pages)
     summaries = [
         _summarize_page(format_question(page), page, page_end, has_card=True)

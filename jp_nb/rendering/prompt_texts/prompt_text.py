@@ -1,11 +1,12 @@
-"""Texts of a prompt: header, question, context, details, choices, and the expected answer.
+"""Texts of a prompt: header, question, context, details, and the expected answer.
 
 A form and the dialogue on stdin show the same texts. All come from a model, a tool, or a file. So
 invisible characters in them are *spelled out*: `a⟨U+200B⟩b`. Only the background of a question
 loses them instead (`plain`), because the user does not decide about it.
 
-`form_text.py` has the texts of forms with several pages, `address_text.py` those of a URL, and
-`prompt_summary.py` the text that replaces a prompt.
+`boolean_choices.py` has the answers of a yes-or-no question, `editable_text.py` the content of a
+text box, `form_text.py` the texts of forms with several pages, `address_text.py` those of a URL,
+and `prompt_summary.py` the text that replaces a prompt.
 
 Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 """
@@ -13,7 +14,6 @@ Source: `docs/prompts.md`, `docs/guide.md`, `docs/turns.md`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -27,11 +27,9 @@ from jp_nb.agent.prompting.prompts import (
 )
 from jp_nb.exact_form import (
     ONE_LINE,
-    spell_editable,
     spell_invisible,
     spell_lines,
     spell_prose,
-    unspell,
 )
 from jp_nb.object_text import format_object
 from jp_nb.rendering.prompt_texts.change_text import summarize_changes
@@ -49,7 +47,6 @@ DONE_LABEL: Final = "Done"
 """Label of Submit for a question with a URL."""
 SUGGESTED = "suggested"
 """Mark of the tool's default on a button or in a list of keys."""
-SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
 NO_BUTTON_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
 NOTHING_CHANGED = "You changed nothing. To send the proposed value, press {}."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
@@ -64,51 +61,6 @@ def format_unseen_notice(*, stdin: bool) -> str:
     With `stdin`, an interrupt changes it to a prompt on stdin.
     """
     return f"{UNSEEN} {STDIN_INSTEAD}" if stdin else UNSEEN
-
-
-@dataclass(frozen=True, slots=True)
-class BooleanChoice:
-    """One answer to a boolean question.
-
-    Attributes:
-        label: The label of its button in a form.
-        key: Its key on stdin.
-        meaning: The text beside the key.
-        value: The answer.
-        remember: True if the answer is used again in the rest of the turn.
-    """
-
-    label: str
-    key: str
-    meaning: str
-    value: bool
-    remember: bool = False
-
-
-CHOICES_ONCE = (BooleanChoice("Yes", "y", "yes", True), BooleanChoice("No", "n", "no", False))
-CHOICES_FOR_TURN = (
-    BooleanChoice("Yes", "y", "yes, just this once", True),
-    BooleanChoice(
-        "Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True
-    ),
-    BooleanChoice("No", "n", "no, just this once", False),
-    BooleanChoice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
-)
-
-
-def list_choices(prompt: QuestionPrompt) -> tuple[BooleanChoice, ...]:
-    """Return the answers that a boolean question offers."""
-    remember = prompt.remember and prompt.question.persistence == "turn"
-    return CHOICES_FOR_TURN if remember else CHOICES_ONCE
-
-
-def find_suggested_choice(prompt: QuestionPrompt) -> BooleanChoice | None:
-    """Return the tool's suggested answer to a boolean question; None without one."""
-    preset = get_preselected(prompt)
-    for choice in list_choices(prompt):
-        if choice.value is preset and not choice.remember:
-            return choice
-    return None
 
 
 def format_header(prompt: SimplePrompt) -> str | None:
@@ -255,29 +207,3 @@ def get_preselected(prompt: QuestionPrompt) -> JsonValue:
     """Return the default if it is a valid answer and not a secret, else None."""
     question = prompt.question
     return question.default if question.fits_default else None
-
-
-@dataclass(frozen=True, slots=True)
-class EditableText:
-    """A text as the user edits it in a box.
-
-    Attributes:
-        shown: The text with invisible characters spelled out.
-        hint: Explains the spelled-out characters; None if there are none.
-    """
-
-    shown: str
-    hint: str | None
-
-    def unspell_edited(self, text: str) -> str:
-        """Return the text that the user meant by the edited `text`."""
-        return text if self.hint is None else unspell(text)
-
-
-def make_editable_text(prompt: QuestionPrompt) -> EditableText:
-    """Return the initial content of the text box of a question."""
-    preset = get_preselected(prompt)
-    text = preset if isinstance(preset, str) else ""
-    shown = spell_editable(text)
-    hint = SPELLED_OUT if shown != text else None
-    return EditableText(shown, hint)

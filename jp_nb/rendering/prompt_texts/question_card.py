@@ -196,7 +196,9 @@ def _read_picks(answer: JsonValue) -> _Picks:
         custom = answer.get("custom")
         own_text = custom if isinstance(custom, str) else None
 
-    return _Picks(values if isinstance(values, list) else [values], own_text)
+    if not isinstance(values, list):
+        values = [values]
+    return _Picks(values, own_text)
 
 
 def _format_picks(

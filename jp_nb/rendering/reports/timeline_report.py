@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
 from jp_nb.rendering.markdown import make_details_block
-from jp_nb.rendering.pictures.time_scale import format_time
+from jp_nb.rendering.pictures.time_words import format_time
 from jp_nb.rendering.pictures.timeline_picture import (
     MAX_TIMELINE_ROWS,
     TEXT_LEGEND,

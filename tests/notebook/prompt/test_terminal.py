@@ -15,7 +15,7 @@ pty = pytest.importorskip("pty", reason="there are no such terminals on Windows"
 PATIENCE = 30.0
 ASKS_TWICE = """
 from jp_nb.notebook.prompt.running_cell.deadlines import Deadline, Expired
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import InputConsole
+from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
 
 console = InputConsole(None)
 try:

@@ -19,6 +19,11 @@ from jp_nb.notebook.prompt.controls.text_controls import (
     make_text_control,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.boolean_choices import (
+    CHOICES_ONCE,
+    find_suggested_choice,
+    list_choices,
+)
 from jp_nb.rendering.prompt_texts.option_labels import spell_option_labels
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
@@ -56,9 +61,9 @@ def _make_boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
     if in_form:  # a button would answer before the user fills in the other fields
         return _make_boolean_options(prompt)
 
-    suggested = prompt_text.find_suggested_choice(prompt)
+    suggested = find_suggested_choice(prompt)
     buttons = {}
-    for choice in prompt_text.list_choices(prompt):
+    for choice in list_choices(prompt):
         label = choice.label
         if choice is suggested:
             label = f"{label} ({prompt_text.SUGGESTED})"
@@ -69,9 +74,7 @@ def _make_boolean_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
 
 def _make_boolean_options(prompt: QuestionPrompt) -> FormControl:
-    options = [
-        Option(value=choice.value, label=choice.label) for choice in prompt_text.CHOICES_ONCE
-    ]
+    options = [Option(value=choice.value, label=choice.label) for choice in CHOICES_ONCE]
     kind = SelectAnswer(options=tuple(options))
     question = prompt.question.model_copy(update={"answer_type": kind})
 

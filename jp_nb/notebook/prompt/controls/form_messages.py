@@ -51,7 +51,10 @@ def walk_widgets(root: widgets.Widget) -> Iterator[widgets.Widget]:
 
 
 def guard_widgets(root: widgets.Widget) -> None:
-    """Ignore all messages to `root`, and to all widgets in it, that a form's page does not send."""
+    """Ignore all messages to `root`, and to all widgets in it, that a form's page does not send.
+
+    `FORM_COMMS` has the ids of all guarded comms. A page cannot close these (`pump.py`).
+    """
     for widget in walk_widgets(root):
         comm = widget.comm
         if comm is not None and comm.comm_id not in FORM_COMMS:

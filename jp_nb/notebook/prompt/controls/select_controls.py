@@ -167,7 +167,7 @@ def _make_answer(
         if not confirmed:
             is_nothing_chosen = not picks.indices
             return NoValidAnswer(SEND_BLANK, may_stay_open=is_nothing_chosen, confirmable=True)
-        return Answered(answer, "form", marks=EMPTY_MARK)
+        return Answered(answer, "form", marks=EMPTY_MARK)  # the record says: empty on purpose
 
     if is_empty and not confirmed:
         return NoValidAnswer(SEND_NONE, may_stay_open=True, confirmable=True)

@@ -28,6 +28,7 @@ FILTER_LABEL: Final = "Filter the options"
 OWN_TEXT_LABEL: Final = "Your own answer"
 RECOMMENDED_LABEL: Final = "(recommended)"
 _DESCRIPTION_LIMIT: Final = 200
+"""Limit of characters of an option's description."""
 
 
 class StockChoices:

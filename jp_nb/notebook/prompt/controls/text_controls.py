@@ -21,6 +21,7 @@ from jp_nb.notebook.prompt.controls.form_control import (
     observe_traits,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.editable_text import make_editable_text
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     TextAnswer,
@@ -50,7 +51,7 @@ def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         return _make_date_control(prompt, kind)
 
     # The text with invisible characters spelled out, as the user sees and edits it.
-    draft = prompt_text.make_editable_text(prompt)
+    draft = make_editable_text(prompt)
 
     def read(text: str, confirmed: bool) -> Answered | NoValidAnswer:
         if kind.format is not None:
@@ -58,13 +59,15 @@ def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
         answer = draft.unspell_edited(text)
         if answer.strip():
             return _validate_answer(kind, answer)
+
+        # The text is blank.
         if kind.misfit(answer):
             return NoValidAnswer(NOTHING_TYPED, may_stay_open=True)
         if in_form and not confirmed:
             return NoValidAnswer(SEND_EMPTY, may_stay_open=True, confirmable=True)
 
         if in_form:
-            return Answered(answer, "form", marks=EMPTY_MARK)
+            return Answered(answer, "form", marks=EMPTY_MARK)  # the record says: empty on purpose
         return Answered(answer, "form")
 
     takes_one_line = bool(kind.format) or not kind.lines

@@ -11,7 +11,7 @@ from functools import partial
 import ipywidgets as widgets
 
 from jp_nb.agent.prompting.prompts import Action, PromptItem
-from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
+from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import SharedLook, close_widgets, make_button
 
 
@@ -38,7 +38,6 @@ class DecisionItem:
             **look.make_traits(widgets.Checkbox, width="auto"),
         )
         self._box.observe(lambda _: changed(), names="value")
-        self._control = FormControl(widget=self._box)
         # The lab extension finds the row by its class, and adds a button that shows the cell.
         classes = ("jp-nb-item", f"jp-nb-item-{item.key}")
         self.row = widgets.HBox([self._box], _dom_classes=classes, **look.make_traits(widgets.HBox))
@@ -46,7 +45,7 @@ class DecisionItem:
     @property
     def model_id(self) -> str:
         """Id of the model of the check box."""
-        return self._control.model_id
+        return str(self._box.model_id)
 
     @property
     def is_checked(self) -> bool:
@@ -59,7 +58,11 @@ class DecisionItem:
         return value if isinstance(value, bool) else self.is_checked
 
     def add_buttons(self, press: Callable[[str], None], first: int) -> None:
-        """Add a button for each action: `press` is called with `decide-N`, counted from `first`."""
+        """Show a button for each action, in place of earlier buttons of the row.
+
+        `press` is called with `decide-N`. All items of a decision count their buttons together, so
+        those of this item are counted from `first`.
+        """
         names = [f"decide-{first + index}" for index in range(len(self.actions))]
         buttons = [
             make_button(action.label, partial(press, name), does=name, look=self._look)

@@ -113,6 +113,7 @@ class DiffRenderer:
 
             before = [self._texts[index] for index in removed]
             after = [self._texts[index] for index in added]
+            # The indices of lines to compare word by word. Lines without a partner have no marks.
             for i, j in pair_changed_lines(before, after):
                 if removed[i] in part or added[j] in part:
                     changed = find_changed_words(before[i], after[j])

@@ -64,6 +64,10 @@ class Form(PromptForm):
     lost. A page is created when it is first shown, and keeps its content while other screens are
     visible. The base class handles messages and deadlines. It calls `_is_busy`, `_expire`, and
     `_handle_module`, and runs the `_actions` of the current screen.
+
+    `FormDraft` (`jp_nb/agent/prompting/form_draft.py`) knows no widgets. It keeps the answer or the
+    problem of each page (`store_draft`), and changes `screen` and the number `step` with each call
+    such as `next`. Once the prompt has ended, it has the `end`.
     """
 
     def __init__(self, prompt: AnyPrompt, context: FormContext) -> None:
@@ -131,10 +135,13 @@ class Form(PromptForm):
                 return False
 
     def _expire(self) -> None:
-        """Keep what the user has entered on the page, and turn to the next page."""
+        """Keep what the user has entered on the page, and turn to the next page.
+
+        No click reports the state of the controls (`{}`), so it is read from the widgets.
+        """
         page = self._page
-        picked = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
-        self._run_action(lambda: self._draft.expire(picked))
+        entered = page.read_and_keep({}).draft.answer if page.is_touched({}) else None
+        self._run_action(lambda: self._draft.expire(entered))
         if self._draft.end is None:
             self._show_note(form_text.TIME_WENT)
 
@@ -258,13 +265,15 @@ class Form(PromptForm):
     def _make_page_screen(self) -> FormScreen:
         draft = self._draft
         page = self._page
+        primary = "submit" if draft.is_last else "next"
         items = list(page.items.values())
         field_controls = [field.control for field in page.fields]
+
         return FormScreen(
             widget=page.widget,
             buttons=self._list_page_buttons(),
             other_actions=self._list_other_page_actions(),
-            primary="submit" if draft.is_last else "next",
+            primary=primary,
             controls=[
                 *(control.model_id for control in field_controls if control.widget is not None),
                 *(item.model_id for item in items),
@@ -307,6 +316,9 @@ class Form(PromptForm):
         lines = form_text.summarize_form(draft)
         summary = make_stock_summary(lines, self._press) if self.is_stock else make_summary(lines)
         heading = make_text(form_text.get_summary_heading(draft), "question")
+        # Enter must not send a form in which a question is open.
+        primary = "" if draft.open_pages else "send"
+
         return FormScreen(
             widget=make_box("page", heading, summary),
             buttons={"resume": self._resume, "send": lambda _: draft.send()},
@@ -316,7 +328,7 @@ class Form(PromptForm):
                 "cancel": self._resume,
                 "unchosen": self._report_no_choice,
             },
-            primary="" if draft.open_pages else "send",
+            primary=primary,
             is_kept=False,
         )
 
@@ -356,10 +368,11 @@ class Form(PromptForm):
         if self.is_stock:
             # The second click of a double click must not act on the next step.
             outdated += self._buttons.renew_step_buttons()
+        disabled = {"back"} if self._draft.is_first else set[str]()
         outdated += self._buttons.show(
             {name: get_button_label(name, self._draft) for name in screen.buttons},
             primary=screen.primary,
-            disabled={"back"} if self._draft.is_first else (),
+            disabled=disabled,
             answers=screen.answers,
             items=screen.items,
         )
@@ -423,6 +436,7 @@ class Form(PromptForm):
         page = self._page
         reading = page.read_and_keep(message)
         self._draft.store_draft(reading.draft)
+        # A page of a form may stay open, but a single question is only there to be answered.
         is_missed = self._draft.is_single and reading.draft.answer is None
         if not reading.draft.problem and not is_missed:
             page.show_problems(NO_PROBLEMS)

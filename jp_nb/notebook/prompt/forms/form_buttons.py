@@ -14,9 +14,9 @@ from pydantic import JsonValue
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.form_control import FormControl
-from jp_nb.notebook.prompt.controls.form_widgets import close_widgets, make_button
+from jp_nb.notebook.prompt.controls.form_widgets import close_widgets, make_button, make_text
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
-from jp_nb.notebook.prompt.forms.prompt_form import make_action_row
+from jp_nb.rendering.prompt_texts import prompt_text
 
 
 class FormButtons:
@@ -39,11 +39,14 @@ class FormButtons:
         press: Callable[[str], None],
         answer_at_once: Callable[[Answered], None],
     ) -> None:
-        self.row = make_action_row(first, ())
+        self.row = widgets.HBox()
+        self.row.add_class("jp-nb-actions")
         self._first = first
         self._press = press
         self._answer_at_once = answer_at_once
-        self._origin = self.row.children  # the name of the asking tool
+        self._origin: tuple[widgets.Widget, ...] = ()  # the name of the asking tool, if one asks
+        if origin := prompt_text.format_origin(first):
+            self._origin = (make_text(origin, "by"),)
         self._step_buttons: dict[str, widgets.Button] = {}  # by name, created on first use
         self._answer_buttons: tuple[widgets.Widget, ...] = ()
         self._decisions: list[tuple[JsonValue, widgets.Button]] = []  # values, by number
@@ -96,7 +99,10 @@ class FormButtons:
                 self._decisions.append((action.value, button))
 
     def show_checked_count(self, count: int) -> None:
-        """Show the number of checked items on the buttons that need one."""
+        """Show the number of checked items on the buttons whose label has it.
+
+        An action with `format_label` is about the checked items. Without any, it is disabled.
+        """
         if not isinstance(self._first, ActionPrompt):
             return
 

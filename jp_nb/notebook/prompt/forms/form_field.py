@@ -33,7 +33,9 @@ class FormField:
     later update of the widget is a new input.
 
     Attributes:
+        prompt: The question of the field.
         control: The control of the question.
+        problem: The widget of the error message.
         touched: True once the user has changed something.
         widget: The box with the question, the control, and the error message.
     """
@@ -62,6 +64,7 @@ class FormField:
         if prompt.question.required:
             self.widget.add_class("jp-nb-needed")
 
+        # The answer before the user has entered anything: the default, or none.
         self._initial = self.control.read_report({}, confirmed=False)
         self.control.observe(self._on_change)
 

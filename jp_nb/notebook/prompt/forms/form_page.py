@@ -24,13 +24,10 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_box,
     make_text,
 )
+from jp_nb.notebook.prompt.forms.decision_exhibits import make_decision_details, make_items
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_field import FormField
-from jp_nb.notebook.prompt.forms.form_heads import (
-    make_decision_details,
-    make_items,
-    make_question_head,
-)
+from jp_nb.notebook.prompt.forms.form_heads import make_question_head
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import upper_first
 from jp_nb.toolkit.question import FormAnswer
@@ -70,6 +67,9 @@ class FormPage:
 
     After each change by the user it calls `changed`: with True, or with False if the last click
     already reported it. With `in_form`, the prompt is a form, where no control answers at once.
+
+    A click has a message with the state of each control. `read_and_keep` makes of it the input of
+    the page (`PageInput`): an answer, a problem, or neither if the question stays open.
 
     Attributes:
         fields: One field for each answer; empty for a decision.
@@ -230,6 +230,7 @@ def _read_only_field(form_field: FormField, message: FormMessage) -> PageInput:
         return PageInput(PageDraft(result))
 
     if result.may_stay_open:
+        # The summary of a form offers to send the empty answer, if it is valid.
         draft = PageDraft(empty=form_field.read_as_empty(message))
     else:
         draft = PageDraft(problem=result.why)

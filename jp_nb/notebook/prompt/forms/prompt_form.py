@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -19,7 +19,7 @@ from html import escape
 import ipywidgets as widgets
 
 from jp_nb.agent.prompting.prompt_ends import AnyEnd, add_sender
-from jp_nb.agent.prompting.prompts import AnyPrompt, SimplePrompt
+from jp_nb.agent.prompting.prompts import AnyPrompt
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
@@ -37,23 +37,13 @@ from jp_nb.notebook.prompt.running_cell.current_page import (
     note_page,
 )
 from jp_nb.notebook.prompt.running_cell.idle_clock import IdleClock
-from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
 from jp_nb.session.threads.cell_jobs import Timer
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import upper_first
 
 log = logging.getLogger(__name__)
-
-
-def make_action_row(prompt: SimplePrompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
-    """Return the row of `buttons`, with the name of the asking tool."""
-    children = [*buttons]
-    if by := prompt_text.format_origin(prompt):
-        children.append(make_text(by, "by"))
-    row = widgets.HBox(children)
-    row.add_class("jp-nb-actions")
-    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +135,17 @@ class PromptForm(ABC):
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
         show_figures()  # the question may be about them
-        self._context.place.show(
-            {
-                # For consoles, and for notebooks saved while the form was open.
-                "text/plain": self._text,
-                "application/vnd.jupyter.widget-view+json": {
-                    "version_major": 2,
-                    "version_minor": 0,
-                    "model_id": self.widget.model_id,
-                },
+        bundle = {
+            # For consoles, and for notebooks saved while the form was open.
+            "text/plain": self._text,
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self.widget.model_id,
             },
-            self._show_so_far,
-        )
+        }
+
+        self._context.place.show(bundle, self._show_so_far)
         self.await_page(patience, on_unseen)
 
     def await_page(self, patience: float, on_unseen: Callable[[], None]) -> None:
@@ -222,7 +211,7 @@ class PromptForm(ABC):
     def _handle_rendered(self, *, is_current: bool) -> None:
         """Note that a page shows a step. A reload of the page does not extend the deadline."""
         self._writing = False
-        self._loop.post(self._handle_module)
+        self._loop.post(self._handle_module)  # only `form.js` sends this message
         is_reload = self._shown_step == self._step
         if is_current and not is_reload:
             self._shown_step = self._step

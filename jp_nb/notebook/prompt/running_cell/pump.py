@@ -189,9 +189,10 @@ class CommPump:
                 return
             getattr(kernel.comm_manager, kind)(None, ident, message)
         else:
-            # The handler writes its reply to the stream that the tap passes to the function.
             handler = kernel.shell_handlers[kind]
-            self._tap.send(lambda stream: _run_to_end(handler(stream, ident, message)))
+            self._tap.call_with_reply_stream(
+                lambda stream: _run_to_end(handler(stream, ident, message))
+            )
 
 
 def _run_to_end(result: Any) -> None:

@@ -39,7 +39,7 @@ class ShellTap(ABC):
         """Restore the kernel's own callback and pass it the `unread` messages."""
 
     @abstractmethod
-    def send(self, reply: Callable[[Any], None]) -> None:
+    def call_with_reply_stream(self, reply: Callable[[Any], None]) -> None:
         """Call `reply` with the socket or stream for replies; on the cell's thread."""
 
     def pass_on(self, frames: Frames) -> Any:
@@ -79,7 +79,7 @@ class ChannelThreadTap(ShellTap):
         # `add_callback` passes on the unread messages before the socket delivers the next one.
         self._on_channel_thread(lambda: self._restore(unread, self._thread.io_loop.add_callback))
 
-    def send(self, reply: Callable[[Any], None]) -> None:
+    def call_with_reply_stream(self, reply: Callable[[Any], None]) -> None:
         """Call `reply` with the socket or stream for replies; on the cell's thread."""
         reply(self._thread.manager.get_subshell_to_shell_channel_socket(self._subshell))
 
@@ -117,7 +117,7 @@ class SameThreadTap(ShellTap):
         self._restore(unread, lambda callback, frames: callback(frames))
         self._listener.close()
 
-    def send(self, reply: Callable[[Any], None]) -> None:
+    def call_with_reply_stream(self, reply: Callable[[Any], None]) -> None:
         """Call `reply` with the socket or stream for replies; on the cell's thread."""
         import zmq
 

@@ -15,10 +15,10 @@ from pydantic import JsonValue
 from jp_nb.agent.prompting.form_draft import FormDraft
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     HELP_KEY,
     STDIN,
-    Console,
     Parsed,
     StdinChannel,
     StdinDialogue,
@@ -51,7 +51,7 @@ class FormQuestions:
     """Asks the questions of a form at `console`, each with the keys that the form offers.
 
     `draft` is the state of the form. With `has_summary`, the answers are shown before they are
-    sent. `exit_description` is the meaning of `LEAVE_KEY`.
+    sent, so the user can still change one. `exit_description` is the meaning of `LEAVE_KEY`.
     """
 
     def __init__(
@@ -102,12 +102,16 @@ class FormQuestions:
         if typed == KEEP_KEY and default is not None:
             typed = default
         elif typed in (KEEP_KEY, CLEAR_KEY):
-            self._console.write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
+            note = LEFT_OPEN if may_stay_open else LEFT_FOR_NOW
+            self._console.write(note)
 
         return typed if isinstance(typed, str) else replace(typed, channel=self._channel)
 
     def _find_preselected(self, page: QuestionPrompt) -> Answered | None:
-        """Return the answer that an empty line gives to a yes-or-no question of a long form."""
+        """Return the answer that an empty line gives to a yes-or-no question of a long form.
+
+        Elsewhere, such a question needs a `y` or an `n`: an empty line would answer at once.
+        """
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
         if not (is_boolean and self._has_summary) or page.question.exclusive:
             return None
@@ -126,7 +130,7 @@ class FormQuestions:
     def _list_keys(self, *, can_clear: bool) -> list[_Key]:
         """Return the keys that are not answers, except that for help."""
         keys = []
-        if self._has_summary and self._draft.reviewed:
+        if self._has_summary and self._draft.reviewed:  # the user has seen the summary
             keys.append(_Key(BACK_KEY, "back", "show all answers"))
         elif self._has_summary:
             keys.append(_Key(BACK_KEY, "back", "go back to the previous question"))
@@ -140,7 +144,8 @@ def _make_dialogue(page: QuestionPrompt, current: Answered | None) -> StdinDialo
     """Return the dialogue of a page or field. It proposes the earlier answer `current`, if any."""
     kind = page.question.answer_type
     if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-        # An exclusive question would not let Enter send a default.
+        # An exclusive question, which only the user may answer, would not let Enter send a default.
+        # But this is the user's own answer.
         question = page.question.with_default(current.value).with_exclusive(False)
         page = replace(page, question=question)
 

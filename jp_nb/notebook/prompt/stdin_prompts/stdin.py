@@ -10,11 +10,8 @@ from dataclasses import replace
 from jp_nb.agent.prompting.form_draft import Screen
 from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd
 from jp_nb.agent.prompting.prompts import AnyPrompt, FormPrompt, SimplePrompt
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
-    Console,
-    StdinChannel,
-    converse,
-)
+from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel, converse
 from jp_nb.notebook.prompt.stdin_prompts.stdin_form import (
     StdinForm,
 )
@@ -36,7 +33,11 @@ def ask_on_stdin(prompt: AnyPrompt, console: Console, channel: StdinChannel) -> 
 
 
 class _StdinSingle(StdinPrompt):
-    """A question or a decision that is no form: its first answer ends it."""
+    """A question or a decision that is no form: its first answer ends it.
+
+    `StdinPrompt` (`stdin_prompt.py`) asks the screens of its `FormDraft` until the draft has an
+    end. A single question has one screen.
+    """
 
     def __init__(self, prompt: SimplePrompt, console: Console, channel: StdinChannel) -> None:
         super().__init__(prompt, console, channel)
@@ -51,4 +52,4 @@ class _StdinSingle(StdinPrompt):
         self._draft.decide(replace(answered, channel=self._channel))
 
     def _handle_end_of_input(self) -> None:
-        self._draft.discard()
+        self._draft.discard()  # ends the prompt as not answered

@@ -11,11 +11,11 @@ from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     HELP_KEY,
     STDIN,
     StdinDialogue,
-    bar_lines,
     make_key_dialogue,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
@@ -51,7 +51,7 @@ def _format_changes(prompt: ActionPrompt) -> Iterator[str]:
     for change in prompt.changes:
         exact = spell_change(change)
         difference = diff_change(change)
-        if difference is None:
+        if difference is None:  # both values are short
             yield f"  {exact}"
             continue
 
@@ -87,6 +87,7 @@ def make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
         meanings[DETAILS_KEY] = "Show the full values, before and after"
 
     dialogue = make_key_dialogue(meanings, answers)
+    # The lines that are printed for a key that is no answer.
     key_help = {HELP_KEY: [*dialogue.legend]}
     if details:
         key_help[DETAILS_KEY] = details

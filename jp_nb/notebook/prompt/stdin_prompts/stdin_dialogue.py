@@ -1,29 +1,22 @@
 """Dialogues on stdin: lines that ask, keys, and the meaning of a typed line.
 
+`converse` runs a dialogue at a `Console` (`input_console.py`): it writes lines, and reads one after
+the other until one is an answer or a key.
+
 Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-import getpass
-import sys
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from jp_nb.agent.prompting.prompt_ends import EMPTY_MARK, Answered
-from jp_nb.exact_form import force_left_to_right
-from jp_nb.object_text import BAR
+from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
 
 ATTEMPTS: Final = 5
 """Lines that are not answers, after which the input counts as ended."""
-
-MAX_COLUMNS: Final = 100
-"""Width of an exactly shown line. `CONTINUATION` marks the rest of a longer one."""
-
-CONTINUATION: Final = "┊ "
 
 HELP_KEY: Final = "?"
 
@@ -41,49 +34,6 @@ STDIN: Final[StdinChannel] = "stdin"
 SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
 SECRET_OR_KEY_KEYS: Final = {"y": "send it", "n": "use the key"}
-
-
-class Console(Protocol):
-    """Port for writing and reading lines."""
-
-    def write(self, text: str) -> None:
-        """Show `text` and a line break."""
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        """Return one line typed after `prompt`, without echo if it is `secret`.
-
-        Raises:
-            EOFError: The user ended the input.
-        """
-
-
-class InputConsole:
-    """The input box of the front end of `kernel`; without a kernel, the terminal of IPython."""
-
-    def __init__(self, kernel: object | None) -> None:
-        self._kernel = kernel
-
-    def write(self, text: str) -> None:
-        """Print `text`."""
-        print(text, flush=True)
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        """Return the line typed, without echo if it is `secret`."""
-        if self._kernel is not None:
-            method = "getpass" if secret else "raw_input"
-            return str(getattr(self._kernel, method)(prompt))
-
-        try:
-            return getpass.getpass(prompt) if secret else input(prompt)
-        except KeyboardInterrupt:
-            # Otherwise the text typed before the interrupt would start the next answer.
-            with suppress(ImportError):  # Windows discards the text
-                import termios
-
-                with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
-                    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-            raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,33 +195,6 @@ def make_key_dialogue(
         legend=legend,
         key_help={HELP_KEY: legend},
     )
-
-
-def bar_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
-    for line in lines:
-        mark = BAR
-        for part in _wrap_line(line):
-            yield mark + force_left_to_right(part)
-            mark = CONTINUATION
-
-
-def _wrap_line(line: str) -> Iterator[str]:
-    """Yield parts of a line: the rest of a line that the terminal wraps would have no bar."""
-    part = list[str]()
-    columns = 0
-
-    for char in line:
-        width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
-            yield "".join(part)
-            part = []
-            columns = 0
-
-        part.append(char)
-        columns += width
-
-    yield "".join(part)
 
 
 def make_empty_confirmation(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:

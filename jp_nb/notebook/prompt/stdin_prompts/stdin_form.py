@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from jp_nb.agent.prompting.form_draft import BLANK, PageDraft, Screen
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
 from jp_nb.notebook.prompt.stdin_prompts.form_questions import (
     BACK_KEY,
     CLEAR_KEY,
@@ -24,13 +25,8 @@ from jp_nb.notebook.prompt.stdin_prompts.form_questions import (
     LEAVE_KEY,
     FormQuestions,
 )
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
-    STDIN,
-    Console,
-    StdinChannel,
-    bar_lines,
-    choose,
-)
+from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import STDIN, StdinChannel, choose
 from jp_nb.notebook.prompt.stdin_prompts.stdin_prompt import StdinPrompt
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import lower_first, one_line, upper_first
@@ -341,7 +337,8 @@ class StdinForm(StdinPrompt):
         chosen = choose(self._console, [form_text.MENU_QUESTION], ways)
         if chosen == "r":
             self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
-            if (text := self._console.read("Your reply: ", secret=False)).strip():
+            text = self._console.read("Your reply: ", secret=False)
+            if text.strip():  # else the menu is asked again
                 self._draft.reply(text)
         elif chosen == "s":
             self._draft.stop()

@@ -12,11 +12,8 @@ from jp_nb.agent.prompting.form_draft import FormDraft, Screen
 from jp_nb.agent.prompting.prompt_ends import AnyEnd
 from jp_nb.agent.prompting.prompts import AnyPrompt
 from jp_nb.notebook.prompt.running_cell.deadlines import Expired
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
-    Console,
-    StdinChannel,
-    write_lines,
-)
+from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel, write_lines
 
 TIME_IS_OVER: Final = "The time to answer is over."
 

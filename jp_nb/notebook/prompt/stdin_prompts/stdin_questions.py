@@ -32,6 +32,7 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_text import (
     make_text_dialogue,
 )
 from jp_nb.rendering.prompt_texts import address_text, prompt_text
+from jp_nb.rendering.prompt_texts.boolean_choices import find_suggested_choice, list_choices
 from jp_nb.toolkit.question import FormAnswer
 from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
@@ -87,13 +88,13 @@ def format_single_head(prompt: SimplePrompt) -> Iterator[str]:
 
 def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     """Return the dialogue of a yes-or-no question. An empty line does not send its default."""
-    offered = prompt_text.list_choices(prompt)
+    offered = list_choices(prompt)
     answers = {choice.key: Answered(choice.value, STDIN, choice.remember) for choice in offered}
     answers |= {"yes": answers["y"], "no": answers["n"]}
     meanings = {choice.key: choice.meaning for choice in offered}
     hint = ""
 
-    if (suggested := prompt_text.find_suggested_choice(prompt)) is not None:
+    if (suggested := find_suggested_choice(prompt)) is not None:
         hint = f" ({suggested.key} {prompt_text.SUGGESTED})"
         meanings[suggested.key] += f" ({prompt_text.SUGGESTED})"
 
@@ -103,7 +104,8 @@ def _make_boolean_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     """Return the dialogue of a number.
 
-    Enter sends a default, but not that of an exclusive question, which needs an explicit answer.
+    Enter sends a default, but not that of an exclusive question, which only the user may answer,
+    and explicitly.
     """
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
@@ -120,14 +122,14 @@ def _make_number_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
         return Answered(number, STDIN)
 
     suggested = f" ({prompt_text.SUGGESTED}: {preset})" if preset != default else ""
-    answer_of_enter = None if default is None else Answered(default, STDIN)
-    return StdinDialogue(
+    dialogue = StdinDialogue(
         prompt=f"{format_caption(kind)}{suggested}: ",
         parse=parse,
         key_help={HELP_KEY: [f"  Type {prompt_text.describe_expected(kind)}."]},
-        default=answer_of_enter,
-        default_words=str(default),
     )
+    if default is None:
+        return dialogue
+    return replace(dialogue, default=Answered(default, STDIN), default_words=str(default))
 
 
 def _make_url_dialogue(prompt: QuestionPrompt) -> StdinDialogue:

@@ -6,11 +6,13 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.exact_form import spell_invisible
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,
@@ -18,7 +20,6 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     UNCHANGED,
     Parsed,
     StdinDialogue,
-    bar_lines,
     make_empty_confirmation,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
@@ -38,6 +39,8 @@ class SelectionDialogues:
 
     `Picks` are the chosen options, as indices from 0, and the own text. The user types numbers from
     1. The number after those of the options stands for the own text, if the question allows one.
+
+    An *exclusive* question is one that only the user may answer. Enter does not send its default.
     """
 
     def __init__(self, prompt: QuestionPrompt) -> None:
@@ -72,13 +75,19 @@ class SelectionDialogues:
             also = ", alone or with other numbers" if self._kind.multi else ""
             help_lines.append(f"  {self._highest} lets you type your own answer{also}.")
 
-        return StdinDialogue(
+        dialogue = StdinDialogue(
             prompt=f"{caption}: ",
             parse=self._parse,
             above=[*self._format_options()],
             key_help={HELP_KEY: help_lines},
-            default=None if default is None else self._make_answer(default),
-            default_words="" if default is None else self._describe_picks(default),
+        )
+        if default is None:
+            return dialogue
+
+        return replace(
+            dialogue,
+            default=self._make_answer(default),
+            default_words=self._describe_picks(default),
         )
 
     def _describe_picks(self, picks: Picks) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.exact_form import spell_invisible
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     EMPTY_TEXT_KEY,
     HELP_KEY,
@@ -18,9 +19,9 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     UNCHANGED,
     Parsed,
     StdinDialogue,
-    bar_lines,
 )
 from jp_nb.rendering.prompt_texts import prompt_text
+from jp_nb.rendering.prompt_texts.editable_text import EditableText, make_editable_text
 from jp_nb.text import plain
 from jp_nb.toolkit.question_types.answer_types import AnswerType, TextAnswer
 
@@ -38,8 +39,9 @@ def make_text_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
 class _LineDialogue:
     """The dialogue of a text in one line.
 
-    The *default* is the text that the question proposes. Enter sends it. But an exclusive question
-    and a consent need an explicit answer: the key `=` sends their default.
+    The *default* is the text that the question proposes. Enter sends it. But two kinds of questions
+    need an explicit answer, so the key `=` sends their default: an *exclusive* one, which only the
+    user may answer, and one that *consents*, whose default permits something.
     """
 
     def __init__(self, prompt: QuestionPrompt) -> None:
@@ -50,7 +52,7 @@ class _LineDialogue:
         sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
 
         self._kind = kind
-        self._draft = prompt_text.make_editable_text(prompt)
+        self._draft = make_editable_text(prompt)
         self._default = default
         self._sent_by_enter = sent_by_enter
         self._sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
@@ -70,12 +72,13 @@ class _LineDialogue:
         if self._sent_by_key:
             caption += f" ({UNCHANGED} sends: {default_words})"
 
+        default = Answered(self._default, STDIN) if self._sent_by_enter else None
         return StdinDialogue(
             prompt=f"{caption}: ",
             parse=self._parse,
             above=_format_lines_above(self._draft, lines_above),
             key_help={HELP_KEY: self._list_help(default_words, is_restricted=is_restricted)},
-            default=Answered(self._default, STDIN) if self._sent_by_enter else None,
+            default=default,
             default_words=default_words,
         )
 
@@ -113,7 +116,7 @@ class _LineDialogue:
 
 def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     """Return the dialogue of a text of several lines: each line has its own dialogue."""
-    draft = prompt_text.make_editable_text(prompt)
+    draft = make_editable_text(prompt)
     preset = prompt_text.get_preselected(prompt)
     lines = draft.shown.split("\n")
     width = len(str(len(lines)))
@@ -144,7 +147,7 @@ def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     )
 
 
-def _format_lines_above(draft: prompt_text.EditableText, lines: Iterable[str]) -> list[str]:
+def _format_lines_above(draft: EditableText, lines: Iterable[str]) -> list[str]:
     hint = [draft.hint] if draft.hint else []
     return [*hint, *bar_lines(lines)]
 

@@ -1,18 +1,16 @@
-"""Complete one word as a path of a setting, an assignment, a model, a file, or another kind.
+"""Complete the path of a setting, or an assignment to one: `conversation.tools.re`, `a.b=va`.
 
 A path such as `conversation.tools[a.b].run` consists of *keys*. The schema of the configuration has
-a *node* for each path. Each function gets the word up to the cursor, and the names of the session.
+a *node* for each path, which knows the keys below it, and the values of a setting.
 
-Source: `docs/guide.md`.
+Source: `docs/guide.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
@@ -25,86 +23,17 @@ from jp_nb.config.tree.model_settings import REASONING_EFFORTS
 from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import JSON_TYPES, STAR, TOOL_SOURCES
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.magic_options import Offer
-
-
-@dataclass(frozen=True, slots=True)
-class TabCompletions:
-    """Completions of a word or a line, best first.
-
-    Attributes:
-        start: The position in the word or line from which the completions replace it.
-        texts: The completions.
-        notes: Texts to show beside completions, by the completion.
-    """
-
-    start: int
-    texts: list[str]
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-def match_prefix(text: str, names: Iterable[str], start: int = 0) -> TabCompletions:
-    """Return the names that begin with `text`, from the character `start` of it."""
-    return TabCompletions(start, [name for name in names if name.startswith(text[start:])])
-
-
-def _combine(first: TabCompletions, second: TabCompletions) -> TabCompletions:
-    """Return both completions if they replace the same text, else only those of one."""
-    if first.start == second.start:
-        return TabCompletions(first.start, [*first.texts, *second.texts])
-    return first if first.texts else second
-
-
-def _list_models(text: str, names: Names) -> list[str]:
-    """Return aliases and providers; after a slash, full ids instead of aliases."""
-    providers = [f"{name}/" for name in names.providers]
-    provider, slash, _ = text.partition("/")
-    if slash:
-        return [*names.models(provider), *providers]
-    return [*sorted(names.aliases), *providers]
-
-
-def _complete_config_file(text: str, names: Names) -> TabCompletions:
-    """Complete the name of a configuration file, or the path of one, as after `@` or `./`."""
-    if not text.startswith(("@", ".", "/", "~")):
-        return _complete_file(text, names.config_files, suffixes=("",))
-
-    path = text.removeprefix("@")
-    completions = _complete_file(path, names.entries, suffixes=(".toml", ".json"))
-    return replace(completions, start=completions.start + len(text) - len(path))
-
-
-def _complete_attachment(text: str, names: Names) -> TabCompletions:
-    found = complete_path(text, names)
-    variables = [name for name in names.variables if text and not name.startswith("_")]
-    return _combine(found, match_prefix(text, sorted(variables)))
-
-
-def complete_path(text: str, names: Names) -> TabCompletions:
-    """Return the files and folders that complete the path `text`; folders end with `/`."""
-    return _complete_file(text, names.entries, suffixes=("",))
-
-
-def _complete_file(
-    text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
-) -> TabCompletions:
-    """Complete a path with the `entries` of its folder that are folders or have a suffix."""
-    start = text.rfind("/") + 1
-    names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
-    if not text.startswith(".", start):
-        names = [name for name in names if not name.startswith(".")]
-    return match_prefix(text, sorted(names), start)
-
+from jp_nb.notebook.completion.completion_names import Names
+from jp_nb.notebook.completion.tab_completions import TabCompletions, match_prefix
 
 _PLAIN_KEY = re.compile(r"[^.\[\]=]+")
 _TOOLS = "conversation.tools"
 
 
-def _complete_path(text: str, names: Names) -> TabCompletions:
+def complete_setting_path(text: str, names: Names) -> TabCompletions:
     """Complete the last key in a path of a setting, such as `conversation.tools.re` or `a[b`."""
-    # The boundaries of keys. A key in brackets may contain dots and brackets, so the last boundary
-    # after a path of the schema counts.
+    # The boundaries of keys. In `conversation.tools[a.b`, the last dot is inside of a key. So each
+    # boundary is tried, the last one first, until a path of the schema is before it.
     boundaries = list(re.finditer(r"^|[.\[]", text))
     for boundary in reversed(boundaries):
         above = text[: boundary.start()]
@@ -129,7 +58,9 @@ def _complete_key(
     are written in brackets. If there are some, all completions also replace the dot.
     """
     separator = text[start : start + 1] if above else ""
-    if separator == "[" and node.kind == "table":  # its keys are written with dots
+    # Only keys that the user chooses, and indexes of lists, are written in brackets. A table has
+    # the fixed keys of the schema.
+    if separator == "[" and node.kind == "table":
         return TabCompletions(len(text), [])
 
     typed = text[start + len(separator) :]
@@ -148,6 +79,7 @@ def _complete_key(
 
     texts = [f".{text}" for text in texts]
     for key in bracket_keys:
+        # A key that itself has quotes around it would lose them.
         is_read_back = "]" not in key and parse_path(f"x[{key}]")[1:] == (key,)
         needs_quotes = is_quoted or not is_read_back
         index = json.dumps(key, ensure_ascii=False) if needs_quotes else key
@@ -177,7 +109,8 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
         return []
     if child.kind == "map":
         path = f"{above}{shown}" if shown.startswith("[") else f"{above}.{shown}".removeprefix(".")
-        return [f"{shown}."] if path == _TOOLS or names.keys(path) else [shown]
+        has_keys = path == _TOOLS or names.keys(path)  # of the tools, `*` always can be set
+        return [f"{shown}."] if has_keys else [shown]
     if child.table is None:
         return [shown]
 
@@ -194,7 +127,7 @@ _ARBITRARY_WORD = "no_such_word"
 """A setting that accepts this word accepts any text."""
 
 
-def _complete_assignment(text: str, names: Names) -> TabCompletions:
+def complete_assignment(text: str, names: Names) -> TabCompletions:
     """Complete the value in `path=…`, `path:=…`, or `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
@@ -222,7 +155,7 @@ def _complete_assignment(text: str, names: Names) -> TabCompletions:
 def _list_values(path: str, node: SchemaNode, typed: str, names: Names) -> Sequence[str]:
     """Return the values to offer for the setting at `path`, or for an item of it."""
     if node.table is ModelId:
-        return _list_models(typed, names)
+        return list_models(typed, names)
     if parse_path(path)[-1] == "tool_choice":
         return ["auto", "none", "required", *names.tools]
     if node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
@@ -241,39 +174,10 @@ def _accepts(node: SchemaNode, word: str) -> bool:
     return True
 
 
-def _complete_tool(text: str, names: Names) -> TabCompletions:
-    """Complete the name of a tool, or of a toolset with the number of its tools."""
-    sizes = names.toolsets
-    notes = {name: f"{size} tools" for name, size in sizes.items()}
-    notes |= {name: "1 tool" for name, size in sizes.items() if size == 1}
-    return replace(match_prefix(text, [*names.tools, *sizes]), notes=notes)
-
-
-OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
-    "path": _complete_path,
-    "setting": lambda text, names: (
-        _complete_assignment(text, names) if "=" in text else _complete_path(text, names)
-    ),
-    "change": lambda text, names: (
-        _complete_assignment(text, names)
-        if "=" in text
-        else _combine(_complete_path(text, names), _complete_config_file(text, names))
-    ),
-    "model": lambda text, names: match_prefix(text, _list_models(text, names)),
-    "provider": lambda text, names: match_prefix(text, names.providers),
-    "server": lambda text, names: match_prefix(text, names.mcp_servers),
-    "tool": lambda text, names: match_prefix(text, names.tools),
-    "tool or toolset": _complete_tool,
-    "conversation": lambda text, names: match_prefix(
-        text, (name for name, is_damaged in names.conversations.items() if not is_damaged)
-    ),
-    "stored conversation": lambda text, names: match_prefix(text, names.conversations),
-    "answer": lambda text, names: match_prefix(text, names.answers),
-    "turn": lambda text, names: match_prefix(text, map(str, range(names.turn_count, 0, -1))),
-    "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),
-    "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
-    "attachment": _complete_attachment,
-    "schema": lambda text, names: match_prefix(text, sorted(names.schemas)),
-    "rows": lambda text, names: match_prefix(text, sorted(names.rows)),
-}
-"""The function that completes each kind of text."""
+def list_models(text: str, names: Names) -> list[str]:
+    """Return aliases and providers; after a slash, full ids instead of aliases."""
+    providers = [f"{name}/" for name in names.providers]
+    provider, slash, _ = text.partition("/")
+    if slash:
+        return [*names.models(provider), *providers]
+    return [*sorted(names.aliases), *providers]

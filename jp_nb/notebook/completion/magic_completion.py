@@ -19,19 +19,15 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion
 
-from jp_nb.notebook.completion_names import Names
-from jp_nb.notebook.completion_offers import (
-    OFFERED,
-    TabCompletions,
-    complete_path,
-    match_prefix,
-)
-from jp_nb.notebook.completion_words import (
+from jp_nb.notebook.completion.completion_names import Names
+from jp_nb.notebook.completion.completion_offers import OFFERED, complete_path
+from jp_nb.notebook.completion.completion_words import (
     TypedChar,
     escape_typed,
     join_typed_chars,
     split_typed_words,
 )
+from jp_nb.notebook.completion.tab_completions import TabCompletions, match_prefix
 from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 from jp_nb.session.session import Session
@@ -39,6 +35,7 @@ from jp_nb.session.session import Session
 _log = logging.getLogger(__name__)
 
 MAX_COMPLETIONS = 300
+"""Limit of completions that IPython gets."""
 MAX_COMPLETION_CHARS = 200  # longer texts are not offered
 
 # The options of `%%jp`, in the form of a subcommand.
@@ -95,7 +92,11 @@ def complete_line(before: str, names: Names) -> TabCompletions:
 
 
 def _escape_completions(completions: TabCompletions, typed: Sequence[TypedChar]) -> TabCompletions:
-    """Return completions of the line for those of its last word, without quotes and escapes."""
+    """Convert completions of the last word, as it is without quotes and escapes, to the line's.
+
+    Their start becomes a position in the line, and their texts are escaped for the open quote. A
+    text that cannot be typed there is omitted.
+    """
     _, position, quote = typed[completions.start]
     escaped = {}
     for text in completions.texts:
