@@ -144,7 +144,9 @@ def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
 
         for explained in explained_paths:
             for source in settings.explain([explained])[explained]:
-                value = "reverted" if source.is_reverted else format_masked(explained, source.value)
+                value = "reverted"
+                if not source.is_uncovered:
+                    value = format_masked(explained, source.value)
                 rows.append((explained, _describe_source(source, explained), value))
 
         rows.append((path, "effective", values.format(explained_paths[-1])))
@@ -209,7 +211,7 @@ def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
     last = sources[-1]
     outside = [source for source in sources if source.source not in (BASE, CONVERSATION)]
     last_outside = outside[-1] if outside else None
-    if last.is_reverted:
+    if last.is_uncovered:
         return last_outside
 
     if last.source == BASE and last_outside is not None and last_outside.value == last.value:

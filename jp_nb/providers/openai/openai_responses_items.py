@@ -33,6 +33,7 @@ class ItemCall:
     """A function call whose parts arrive.
 
     Attributes:
+        call_id: The id that a result of the call names, unlike the id of its item.
         is_started: True if the start of the call was reported.
         first_arguments: The arguments in the start of the item.
         arguments: The arguments that arrive in pieces.

@@ -42,7 +42,7 @@ def find_change(
     Args:
         before: The head of the earlier request; None if there is none.
         after: The head of the next request.
-        contents: The contents of attachments.
+        contents: The contents of the attachments that this kernel has read. Others are not sent.
         appended: The parts that are appended.
         has_tools: True if an earlier request had tools. The first tools are never appended.
     """

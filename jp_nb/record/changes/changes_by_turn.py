@@ -16,6 +16,7 @@ from jp_nb.record.entries.unanswered_turns import select_effective_deltas
 from jp_nb.record.stream import ConversationStream
 
 NumberedChange = tuple[int, ConfigDelta]
+"""The number of a change, and its entry."""
 
 
 def select_changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
@@ -57,6 +58,7 @@ def select_changes_for_rerun(
 
     Changes by tools, and changes for other later turns, are not copied.
     """
+    # Those for the first turn are the changes before it, which the fork has.
     for_turn = _list_for_turn(stream, turn_number) if turn_number else []
     kept_count = max(len(for_turn) - option_count, 0)
     for_skipped = chain.from_iterable(_list_for_turn(stream, turn) for turn in skipped_turns)

@@ -37,7 +37,7 @@ class Provenance:
         file: The file or variable of a layer below the conversation.
         turn: The turn of a change of the conversation, counted from 0.
         delta: The entry of this change.
-        is_reverted: True if the change removed the conversation's value, so that the layers below
+        is_uncovered: True if the change removed the conversation's value, so that the layers below
             apply.
     """
 
@@ -46,7 +46,7 @@ class Provenance:
     file: str | None = None
     turn: int | None = None
     delta: ConfigDelta | None = None
-    is_reverted: bool = False
+    is_uncovered: bool = False
 
     @property
     def place(self) -> str:
@@ -58,6 +58,7 @@ class Provenance:
         """The turn as a text, or None."""
         if self.turn is None:
             return None
+        # A tool changes settings in a turn, the user before one, for it.
         by_tool = self.delta is not None and read_proposed_by(self.delta)
         relation = "in" if by_tool else "for"
         return f"{relation} turn {to_shown_turn(self.turn)}"
@@ -106,7 +107,7 @@ def find_sources(
             value = None if unset_path else get_path(step.after, keys)
             is_uncovered = unset_path in step.change.uncovers
             yield Provenance(
-                CONVERSATION, value, turn=turn, delta=step.delta, is_reverted=is_uncovered
+                CONVERSATION, value, turn=turn, delta=step.delta, is_uncovered=is_uncovered
             )
 
 

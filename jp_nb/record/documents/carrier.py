@@ -106,8 +106,8 @@ def _iter_carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObjec
 
 def _read_document(state: JsonObject) -> JsonObject | None:
     """Return the record in a widget state; None if a part of it is missing."""
-    head = state.get("jp")
-    if not isinstance(head, dict):
+    rest = state.get("jp")  # of the record, without its entries
+    if not isinstance(rest, dict):
         return None
 
     events: list[JsonValue] = []
@@ -125,5 +125,5 @@ def _read_document(state: JsonObject) -> JsonObject | None:
     if state.get("length", len(events)) != len(events):
         return None  # the end of a chunk is missing
 
-    document: JsonObject = {**head, "events": events}
+    document: JsonObject = {**rest, "events": events}
     return document if find_shape(document) == "readable" else None

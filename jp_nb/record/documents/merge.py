@@ -1,7 +1,8 @@
 """Merge copies of a record: the one in the notebook, and the carrier of a headless run.
 
-A copy is plain JSON that anyone may have written, so its shape is checked. `carrier.py` reads and
-moves the carrier, and `segments.py` the segments of a shared document.
+A *carrier* is the copy that a headless run leaves in the state of a widget, because it cannot write
+the notebook's metadata. A copy is plain JSON that anyone may have written, so its shape is checked.
+`carrier.py` reads and moves the carrier, and `segments.py` the segments of a shared document.
 
 Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
 """

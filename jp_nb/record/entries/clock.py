@@ -1,5 +1,8 @@
 """Times and ids of new entries: real times and random ids, or reproducible ones.
 
+A run that is repeated, for example in a build with `SOURCE_DATE_EPOCH`, makes the same record with
+reproducible ones.
+
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.
 """
