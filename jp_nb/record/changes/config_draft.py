@@ -96,25 +96,10 @@ class Draft:
         after = self._apply(change)
         wanted = strip(after)
 
-        is_needed = wanted != before
-        if not is_needed and change.uncovers:
-            # It changes no value now. But it may remove an equal value of the conversation, so that
-            # the path follows later changes of the files.
-            changed = ChangedPaths(self.steps())
-            is_needed = any(path in changed for path in change.uncovers)
-        if not is_needed:
+        if wanted == before and not self._removes_equal_value(change):
             return Change(), self.now().after
 
-        # The unsets stay. Of the new values, only those that differ after the unsets are needed.
-        after_unsets = before
-        if change.unsets:
-            only_unsets = Change(unsets=change.unsets, uncovers=change.uncovers)
-            after_unsets = strip(self._apply(only_unsets))
-
-        needed = diff_partials(after_unsets, wanted)
-        unsets = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
-        smaller = Change(needed.delta, unsets, change.uncovers.intersection(change.unsets))
-
+        smaller = self._make_smaller(change, before, wanted)
         if smaller == change:
             return change, after
 
@@ -122,6 +107,27 @@ class Draft:
         if strip(after_smaller) == wanted:
             return smaller, after_smaller
         return change, after
+
+    def _removes_equal_value(self, change: Change) -> bool:
+        """Return True if `change`, which changes no value now, removes one of the conversation.
+
+        The layers below have an equal value there. The path follows their later changes then.
+        """
+        if not change.uncovers:
+            return False
+        changed = ChangedPaths(self.steps())
+        return any(path in changed for path in change.uncovers)
+
+    def _make_smaller(self, change: Change, before: Partial, wanted: Partial) -> Change:
+        """Return the unsets of `change`, with the new values that differ after these unsets."""
+        after_unsets = before
+        if change.unsets:
+            only_unsets = Change(unsets=change.unsets, uncovers=change.uncovers)
+            after_unsets = self._projection.strip(self._apply(only_unsets))
+
+        needed = diff_partials(after_unsets, wanted)
+        unsets = tuple(dict.fromkeys((*change.unsets, *needed.unsets)))
+        return Change(needed.delta, unsets, change.uncovers.intersection(change.unsets))
 
     def _apply(self, change: Change) -> Partial:
         now = self.now()

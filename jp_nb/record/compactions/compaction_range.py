@@ -74,13 +74,15 @@ class CompactionBounds:
     def find_between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
         """Return the turns to compact, or None if there are none.
 
-        `first` and `last` are the bounds of the turns that are kept at the beginning and the end.
+        `first` and `last` are the bounds of the turns that are kept at the beginning and the end:
+        the settings `keep_first` and `keep_last`.
         """
         if last.kind in ("turn", "duration"):
             end = self._find_last_turn(last)
         else:  # a number of kept turns
             end = self._last - int(last.amount)
 
+        # A number of kept turns is also the number of the first turn after them.
         if first.kind != "duration":
             return self._clip_range(self._find_first_turn(first), end)
 
@@ -96,8 +98,8 @@ class CompactionBounds:
     ) -> TurnRange | None:
         """Return the turns from `first` to `last`, or None if there are none.
 
-        A bound of None means that of `kept`, or the end of the conversation. A duration is relative
-        to now.
+        The user gives them to `%jp compact`. A bound of None means that of `kept`, the turns by the
+        settings, or the end of the conversation. A duration is relative to now.
         """
         begin = kept.first if kept is not None else 0
         end = kept.last if kept is not None else self._end
