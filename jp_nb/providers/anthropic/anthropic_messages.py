@@ -142,7 +142,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         )
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        """Return the parts of the head whose changes `model` accepts among the messages."""
+        """Return the parts, such as `system`, whose changes `model` accepts among the messages."""
         # Only changed attachments are a message of the user. Others need a system message.
         if _NO_SYSTEM_MESSAGES.match(model):
             parts = frozenset({"attachments"})

@@ -124,7 +124,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         return advise_images(self._http.endpoint, self._media_types)
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        """Return the parts of the head whose changes the server accepts among the items."""
+        """Return the parts, such as `system`, whose changes the server accepts among the items."""
         accepted = OPENAI_APPENDED if self._http.endpoint.is_openai else OTHERS_APPENDED
         return super()._select_appended(model, parts & accepted)
 
