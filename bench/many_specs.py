@@ -10,8 +10,14 @@ reports. Each row is a fresh process with two workers.
   `dask`, the scheduler is a part of this process. With `cluster`, the scheduler and the workers are
   processes of their own, as on a cluster that exists already.
 - `MB peak`: with the reports, which read the whole log.
-- `s per 1,000`, first and last quarter: equal if the time is linear.
+- `first s/1000`, `last s/1000`: seconds for 1,000 runs in the first and the last quarter. They are
+  equal if the time is linear, and nothing else uses the machine.
+- `CPU q1` to `q4`: processor time of the batch's process for 1,000 runs, in each quarter, in
+  seconds. Other programs change it little, so it shows on a busy machine, too, if a run costs more
+  after many runs. With `pool` and `cluster`, workers are not in it.
 - `fsync`: share of the time in which the log was flushed to the disk.
+
+A batch with `--one` also prints the figures so far to stderr after each tenth of its runs.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -43,12 +50,19 @@ from jp_nb.cli import parse_arguments
 WAYS: Final = ("pool", "dask", "cluster")
 WORKERS: Final = 2
 SAMPLE_S: Final = 0.25
+PRINTED_PERCENT: Final = 10
+QUARTERS: Final = (1, 25, 50, 75, 99)
+"""Percentages of ended runs between which the quarters are measured."""
 COLUMNS: Final = (
     "way",
     "runs",
     "seconds",
     "first s/1000",
     "last s/1000",
+    "CPU q1",
+    "CPU q2",
+    "CPU q3",
+    "CPU q4",
     "fsync",
     "MB at 10 %",
     "MB at 50 %",
@@ -62,16 +76,30 @@ COLUMNS: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures of this process at one moment: wall clock and processor time in seconds, memory."""
+
+    time: float
+    cpu: float
+    memory_mb: float
+
+
 class Sampler:
-    """Notes in a thread how much memory this process uses, and how many runs have ended."""
+    """Takes a sample of this process in a thread, each time that another percent of runs has ended.
+
+    Attributes:
+        samples: The samples by the percentage of ended runs. Several have the same sample if their
+            runs ended within `SAMPLE_S`.
+    """
 
     def __init__(self, log: Path, count: int) -> None:
-        self.memory: dict[int, float] = {}  # MB, by the percentage of runs
-        self.times: dict[int, float] = {}
+        self.samples: dict[int, Sample] = {}
         self._log = log
         self._count = count
         self._offset = 0
         self._ended = 0
+        self._start = time.perf_counter()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
@@ -92,9 +120,29 @@ class Sampler:
             self._ended += added.count(b'"type":"ended"')
 
             percentage = 100 * self._ended // self._count
-            for each in range(percentage + 1):
-                self.memory.setdefault(each, read_memory_mb())
-                self.times.setdefault(each, time.perf_counter())
+            if percentage not in self.samples:
+                self._add_sample(percentage)
+
+    def _add_sample(self, percentage: int) -> None:
+        """Take a sample for `percentage`, and for those below that have none."""
+        sample = Sample(time.perf_counter(), time.process_time(), read_memory_mb())
+        for each in range(len(self.samples), percentage + 1):
+            self.samples[each] = sample
+            if each % PRINTED_PERCENT == 0:
+                seconds = sample.time - self._start
+                figures = f"{sample.memory_mb:.0f} MB, {seconds:.0f} s, {sample.cpu:.1f} s of CPU"
+                print(f"\nbench: {each} %: {figures}", file=sys.stderr, flush=True)
+
+    def measure_quarter(self, quarter: int) -> tuple[float, float]:
+        """Return the wall clock and the processor time for 1,000 runs in a quarter, from 1.
+
+        The first and the last percent do not count: there the batch starts and ends.
+        """
+        first = self.samples[QUARTERS[quarter - 1]]
+        last = self.samples[QUARTERS[quarter]]
+        percent = QUARTERS[quarter] - QUARTERS[quarter - 1]
+        thousands = self._count * percent / 100 / 1000
+        return (last.time - first.time) / thousands, (last.cpu - first.cpu) / thousands
 
 
 def read_memory_mb() -> float:
@@ -150,18 +198,18 @@ def measure_one(way: str, count: int, folder: Path, cluster: str | None) -> dict
     groups = len(group_open_decisions(runs).groups)
     grouping_s = time.perf_counter() - start
 
-    times = sampler.times
-    last = max(times)
-    thousands = count * 0.24 / 1000
+    last = max(sampler.samples)
+    quarters = [sampler.measure_quarter(number) for number in (1, 2, 3, 4)]
     sizes = [path.stat().st_size / 1e6 for path in (out / LOG_NAME, *report_paths(out))]
     values = [
         way,
         count,
         round(seconds, 1),
-        round((times[25] - times[1]) / thousands, 2),
-        round((times[99] - times[75]) / thousands, 2),
+        round(quarters[0][0], 2),
+        round(quarters[-1][0], 2),
+        *(round(cpu, 3) for _, cpu in quarters),
         f"{fsync_s / seconds:.0%}",
-        *(round(sampler.memory[each]) for each in (10, 50, last)),
+        *(round(sampler.samples[each].memory_mb) for each in (10, 50, last)),
         round(peak_mb),
         *(round(size, 1) for size in sizes),
         round(grouping_s, 2),

@@ -156,6 +156,7 @@ def run_batch(
 
         try:
             _tell_unused_answers(plan.answers, batch, folder, progress)
+            _tell_unfit_runs(batch, folder, progress)
             is_complete = signal_number is None and batch.find_exit_code(strict=False) == 0
             _merge_recordings(folder, plan.request, progress, is_complete=is_complete)
             _write_reports(folder, junit=options.junit, strict=plan.request.strict)
@@ -323,6 +324,25 @@ def _tell_unused_answers(
     for unused in find_unused_answers(answers, batch.used_answers, used_before):
         name = ".".join(one_line(part, limit=80) for part in unused.key)
         progress.tell(f"{answers.format_place(unused)}: {name} was not used: no run asked for it")
+
+
+def _tell_unfit_runs(batch: NotebookBatch, folder: OutputFolder, progress: BatchObserver) -> None:
+    """Name the waiting runs that did not run again, because their answers did not fit before."""
+    from jp_nb.text import pluralize
+
+    count = len(batch.unfit_runs)
+    if not count:
+        return
+
+    shown = one_line(batch.unfit_runs[0], limit=120)
+    if count > 1:
+        shown += f" and {count - 1:,} more"
+    path = one_line(str(folder.path))
+    progress.tell(
+        f"{count:,} waiting {pluralize('run', count)} did not run again, because the answers did "
+        f"not fit and have not changed: {shown}. `jp-nb inbox {path} --list` says why. Correct the "
+        "answers, or add `--rerun` with the id"
+    )
 
 
 def _merge_recordings(

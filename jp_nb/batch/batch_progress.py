@@ -15,7 +15,7 @@ from jp_nb.batch.notebook_batch import BatchCounts, BatchObserver
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import list_misfits
 from jp_nb.batch.results.run_log import EndedLine
-from jp_nb.text import one_line, plain
+from jp_nb.text import one_line, plain, pluralize
 
 MAX_SHOWN_RUNS: Final = 4
 """Number of running notebooks that the line below the bar names."""
@@ -63,6 +63,8 @@ def format_counts(counts: BatchCounts) -> str:
     text = ", ".join(parts) or "no run"
     if earlier := counts.done_before.total():
         text += f" ({earlier} of them before)"
+    if unclear := counts.waiting_with_failed_cell:
+        text += f"; {unclear} waiting {pluralize('run', unclear)} with a failed cell"
     if counts.repeated:
         text += f"; {counts.repeated} repeated sets of parameters ran once"
     return text

@@ -18,7 +18,14 @@ from typing import Protocol
 
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, LogLine, RunOutcome, SkippedLine, StartedLine
+from jp_nb.batch.results.run_log import (
+    EndedLine,
+    LogLine,
+    RunOutcome,
+    RunState,
+    SkippedLine,
+    StartedLine,
+)
 from jp_nb.batch.results.run_log_writer import RunLogWriter
 from jp_nb.errors import StorageError
 
@@ -45,6 +52,8 @@ class BatchCounts:
         requests: Number of requests to models.
         tokens: Number of tokens of these requests and their answers.
         repeated: Number of runs with the same digest as an earlier one, which do not start.
+        waiting_with_failed_cell: Number of waiting runs with a failed cell, also of earlier
+            batches. It may have failed for another reason than the open decision.
     """
 
     outcomes: Counter[RunOutcome] = field(default_factory=Counter)
@@ -52,6 +61,12 @@ class BatchCounts:
     requests: int = 0
     tokens: int = 0
     repeated: int = 0
+    waiting_with_failed_cell: int = 0
+
+    def note_failed_cells(self, run: RunState | EndedLine) -> None:
+        """Count `run` if it waits and has a failed cell."""
+        if run.outcome == "waiting" and run.failed_cells:
+            self.waiting_with_failed_cell += 1
 
 
 class BatchObserver(Protocol):
@@ -74,6 +89,8 @@ class NotebookBatch:
         counts: The counts so far.
         stop_reason: Why no further run starts; "" if further runs may start.
         used_answers: Identities of the answers that each run used, by its id.
+        unfit_runs: Ids of runs that wait, and do not run again: the answers for them did not fit,
+            and have not changed.
     """
 
     def __init__(
@@ -88,6 +105,7 @@ class NotebookBatch:
         self.counts = BatchCounts()
         self.stop_reason = ""
         self.used_answers: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self.unfit_runs: list[str] = []
         self._log = log
         self._selection = selection
         self._rules = rules
@@ -111,6 +129,9 @@ class NotebookBatch:
                 yield spec
             elif (state := self._selection.find(spec.run)) is not None:
                 self.counts.done_before[state.outcome] += 1
+                self.counts.note_failed_cells(state)
+                if state.outcome == "waiting" and self._selection.has_only_tried_answers(state):
+                    self.unfit_runs.append(state.run)
 
     def take(self) -> RunSpec | None:
         """Return the next run; None at the end of the plan, and if there is a `stop_reason`.
@@ -190,6 +211,7 @@ class NotebookBatch:
             self.used_answers[line.run] = line.used_answers
         counts = self.counts
         counts.outcomes[line.outcome] += 1
+        counts.note_failed_cells(line)
         counts.requests += line.requests
         counts.tokens += line.tokens.input + line.tokens.output
         self._observer.end(spec, line, counts)

@@ -1,56 +1,37 @@
 """papermill engine that stores the record: `papermill --engine jp in.ipynb out.ipynb`.
 
-The kernel gets the path of the notebook. After the run, the record is moved from the state of the
-widgets to `metadata.jp`, also if a cell fails or the kernel dies.
+`import papermill` loads the engines of all installed packages, and registers this one as `jp`. So
+the module must not import papermill itself, or an import of it before papermill would be circular.
+It loads papermill and the runner (`papermill_client.py`) only for a run with this engine.
+
+Source: https://papermill.readthedocs.io/en/latest/extending-entry-points.html.
 """
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
-from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine
-from papermill.log import logger
 
-from jp_nb.headless.runner import INCOMPLETE_RECORD, join_streams, lift_record
-from jp_nb.record.documents.carrier import find_unreadable_carriers
-from jp_nb.storage import environment as environment_module
-
-
-class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
-    """papermill's client, which moves the record into the notebook's metadata at the end."""
-
-    def execute(self, **options: Any) -> Any:
-        unreadable = find_unreadable_carriers(self.nb.metadata)  # of an earlier run
-        try:
-            return super().execute(**options)
-        finally:
-            lift_record(self)
-            join_streams(self.nb)
-            if any(state not in unreadable for state in find_unreadable_carriers(self.nb.metadata)):
-                logger.error("jp_nb: %s", INCOMPLETE_RECORD)
-
-
-class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
-    """Engine for papermill, registered as `jp`."""
+class JpEngine:
+    """Engine for papermill. It has the methods that papermill calls of a registered engine."""
 
     @classmethod
-    def execute_managed_notebook(
-        cls,
-        nb_man: Any,
-        kernel_name: str,
-        start_timeout: int = 60,
-        execution_timeout: int | None = None,
-        input_path: str | None = None,
-        **options: Any,
-    ) -> Any:
-        """Execute as `NBClientEngine` does, and keep the record."""
-        environment = dict(os.environ)
-        if input_path and Path(input_path).is_file():
-            environment[environment_module.PATH_VARIABLE] = str(Path(input_path).resolve())
-        options["timeout"] = execution_timeout or options.get("timeout")
-        options["startup_timeout"] = start_timeout
-        client = _Client(nb_man, **options, kernel_name=kernel_name, log=logger)
-        return client.execute(env=environment)
+    def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
+        """Execute the notebook as papermill's own engine does, and keep the record."""
+        from jp_nb.headless.papermill_client import RecordingEngine
+
+        return RecordingEngine.execute_notebook(nb, kernel_name, **options)
+
+    @classmethod
+    def nb_kernel_name(cls, nb: Any, name: str | None = None) -> Any:
+        """Return `name`, or else the name of the kernel in the notebook's metadata."""
+        from papermill.utils import nb_kernel_name
+
+        return nb_kernel_name(nb, name)
+
+    @classmethod
+    def nb_language(cls, nb: Any, language: str | None = None) -> Any:
+        """Return `language`, or else the language in the notebook's metadata."""
+        from papermill.utils import nb_language
+
+        return nb_language(nb, language)

@@ -50,6 +50,7 @@ class RunEvents:
         undecided: Open decisions by their key, in the order in which they were first needed.
         used_answers: `PreparedAnswer.identity` of each answer that was used: its key, and a digest
             of the arguments if it is for one exact call.
+        answer_digests: `PreparedAnswer.digest` of each of them that has one.
         cassettes: The use of each cassette, by its path.
         running_tools: The name of the tool of each call without an end, by the key of the call.
         cell: Index of the cell that started last; None if none has started.
@@ -61,6 +62,7 @@ class RunEvents:
 
     undecided: dict[AnswerKey, ReportedDecision] = field(default_factory=dict)
     used_answers: set[AnswerKey] = field(default_factory=set)
+    answer_digests: set[str] = field(default_factory=set)
     cassettes: dict[Path, CassetteUse] = field(default_factory=dict)
     running_tools: dict[str, str] = field(default_factory=dict)
     cell: int | None = None
@@ -95,6 +97,8 @@ def _add_event(events: RunEvents, event: Any) -> None:
     match event:
         case {"answer": list(key)}:
             events.used_answers.add(tuple(map(str, key)))
+            if digest := event.get("digest"):
+                events.answer_digests.add(str(digest))
 
         case {"cell": int(index), "id": str(identifier)}:
             events.cell = index

@@ -4,7 +4,9 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
 
     {"cell": 2, "id": "a1b2", "key": "a1b2"}            the runner starts this cell, which it
                                                         gave to the kernel with this key
-    {"answer": ["questions", "publish", "audience"]}    identity of a used prepared answer
+    {"answer": ["questions", "publish", "audience"], "digest": "1f3a9c…"}
+                                                        identity and digest of a used prepared
+                                                        answer (`PreparedAnswer`)
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…},
      "turn": 0, "words": "…", "arguments": {…}}         decision that no user could make
     {"cassette": "/…/talk.cassette.jsonl", "used": [3], "added": 1, "anew": true}

@@ -6,15 +6,18 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
+from jp_nb.storage.configuration.answers_file import read_answers_file
 from tests.batch.log_lines import asked_question
 from tests.kit.batch_folders import BatchFolder
 from tests.kit.batches import BatchBench
@@ -251,6 +254,85 @@ def test_answer_that_does_not_fit_is_explained_at_once(
     assert f"the last answer did not fit: {why}" in capsys.readouterr().out
 
 
+@pytest.mark.req("INBOX-6")
+def test_answer_that_did_not_fit_is_not_tried_again_until_it_changes(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = bench.folder / "a.toml"
+    file.write_text('[questions.publish]\nto = "nobody"\n')
+    answer = prepared_answer(file)
+    bench.outcomes = {"n=2": "waiting", "n=4": "waiting"}
+    bench.fields = {
+        "open_decisions": [asked_question("publish", "to", "To whom?")],
+        "used_answers": [answer.identity],
+        "tried_answers": [answer.digest],
+    }
+    bench.run(*START, "--answers", "a.toml")
+    first, second = bench.ran[1], bench.ran[3]
+    told = capsys.readouterr().err
+    assert "did not run again" not in told
+
+    bench.ran.clear()
+    resumed = ("--resume", "OUT", "--answers", "a.toml", "--workers", "1")
+    assert bench.run(*resumed) == 0
+    assert bench.ran == []
+    told = capsys.readouterr().err
+    assert "2 waiting runs did not run again, because the answers did not fit and have" in told
+    assert f"{first} and 1 more. `jp-nb inbox " in told
+
+    bench.run(*resumed, "--rerun", first)
+    assert bench.ran == [first], "the user asks for it"
+
+    bench.ran.clear()
+    file.write_text(f'{file.read_text()}[runs."{second}".questions.publish]\nto = "team"\n')
+    bench.run(*resumed)
+    assert bench.ran == [second], "it has an answer of its own"
+
+    bench.ran.clear()
+    file.write_text('[questions.publish]\nto = "all"\n')
+    bench.run(*resumed)
+    assert bench.ran == [first, second], "the answer has changed"
+
+
+@pytest.mark.req("INBOX-6", "INBOX-8")
+def test_answer_in_a_variable_is_always_tried_again(bench: BatchBench) -> None:
+    file = bench.folder / "a.toml"
+    file.write_text('[questions.publish]\nto = { env = "TO" }\n')
+    assert prepared_answer(file).digest == ""
+    bench.outcomes = {"n=2": "waiting"}
+    bench.fields = {
+        "open_decisions": [asked_question("publish", "to", "To whom?")],
+        "used_answers": [["questions", "publish", "to"]],
+    }
+    bench.run(*START, "--answers", "a.toml")
+    bench.ran.clear()
+    bench.run("--resume", "OUT", "--answers", "a.toml")
+    assert numbers(bench.ran) == [2]
+
+
+def prepared_answer(path: Path) -> Any:
+    """Return the only answer in the answers file at `path`."""
+    [answer] = read_answers_file(path).answers
+    return answer
+
+
+@pytest.mark.req("BATCH-12", "INBOX-7")
+def test_failed_cells_of_runs_that_wait_are_named_and_counted(
+    bench: BatchBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.outcomes = {"n=2": "waiting", "n=4": "waiting"}
+    bench.fields = {"failed_cells": [{"cell": "a", "index": 1, "error": "ValueError: no"}]}
+    assert bench.run(*START) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[2].startswith("jp-nb: [2/5] waiting walk-n=2-")
+    assert lines[3] == "jp-nb:   cell 2: ValueError: no"
+    assert lines[-1] == "jp-nb: 3 passed, 2 waiting; 2 waiting runs with a failed cell"
+
+    assert bench.run("--resume", "OUT") == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("(5 of them before); 2 waiting runs with a failed cell")
+
+
 @pytest.mark.req("BATCH-29", "BATCH-30")
 def test_removed_output_folder_stops_the_batch(
     bench: BatchBench, capsys: pytest.CaptureFixture[str]
@@ -315,6 +397,27 @@ def test_full_disk_stops_the_batch(bench: BatchBench, capsys: pytest.CaptureFixt
     assert bench.run(*START) == 1
     assert len(bench.ran) == 1
     assert "No space left on device: no further run starts" in capsys.readouterr().err
+
+
+@pytest.mark.req("BATCH-29")
+@pytest.mark.parametrize(
+    ("number", "started"),
+    [(errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EROFS, 1), (errno.EACCES, 5)],
+    ids=["ENOSPC", "EDQUOT", "EROFS", "EACCES"],
+)
+def test_disk_that_no_run_can_write_to_stops_the_batch(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch, number: int, started: int
+) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)  # an earlier recording is removed first
+    assert bench.execute(*START, "--record") == 1
+    monkeypatch.undo()
+    monkeypatch.chdir(bench.folder)
+    states = BatchFolder(bench.folder / "OUT").runs()
+    assert [each.outcome for each in states] == ["failed"] * started
+    assert os.strerror(number) in states[0].failed_cells[0].error
 
 
 @pytest.mark.req("BATCH-4")
@@ -417,6 +520,7 @@ def test_bar_on_a_terminal_has_the_counts_and_the_present_runs(
     assert "5/5" in text
     assert "1 failed, 1 waiting, 1,500 requests, 5,000 tokens" in text
     assert "now: walk-n=4-" in text
+    assert re.search(r"5/5 \[\d\d:\d\d<\d\d:\d\d\], 1 failed", text), "time so far, and left"
     assert "jp-nb: failed walk-n=2-" in text
 
 

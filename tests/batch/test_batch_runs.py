@@ -92,6 +92,35 @@ def test_time_limit_of_a_run_and_strict_reach_its_kernel(tmp_path: Path) -> None
     assert [each.outcome for each in BatchFolder(tmp_path / "OUT2").runs()] == ["waiting"]
 
 
+@pytest.mark.req("INBOX-6")
+def test_run_whose_answer_did_not_fit_runs_again_once_the_answer_has_changed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ask.toml").write_text(ASK_USER)
+    write_cells(tmp_path / "ask.ipynb", "%load_ext jp_nb", "%%jp -m scripted/ask\nAsk me.")
+    answers = tmp_path / "a.toml"
+    answers.write_text('[questions.ask_user]\n"*" = 5\n')
+
+    def count_starts() -> int:
+        return (tmp_path / "OUT/runs.jsonl").read_text().count('"type":"started"')
+
+    batch(tmp_path, "ask.ipynb", "-o", "OUT/", "--answers", "a.toml")
+    [state] = BatchFolder(tmp_path / "OUT").runs()
+    assert (state.outcome, len(state.tried_answers)) == ("waiting", 1)
+
+    resumed = ("--resume", "OUT", "--answers", "a.toml")
+    done = batch(tmp_path, *resumed)
+    assert "1 waiting run did not run again" in done.stderr
+    assert count_starts() == 1
+
+    answers.write_text('[questions.ask_user]\n"*" = "the team"\n')
+    done = batch(tmp_path, *resumed)
+    assert done.returncode == 0, done.stderr
+    assert count_starts() == 2
+    [state] = BatchFolder(tmp_path / "OUT").runs()
+    assert (state.outcome, state.tried_answers) == ("passed", ())
+
+
 @pytest.mark.req("BATCH-14")
 def test_requests_and_tokens_of_a_run_are_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "hello.toml").write_text('[[replies]]\ntext = "Hello."\n')

@@ -164,6 +164,52 @@ def test_each_run_is_one_task_that_dask_does_not_repeat(
     assert options == [{"pure": False, "retries": 0, "resources": {"jp_nb": 1}}] * 4
 
 
+NOTE_OTHERS = """
+import time
+from pathlib import Path
+Path(f"{city}.running").touch()
+time.sleep(1)
+assert len(list(Path().glob("*.running"))) == 1
+Path(f"{city}.running").unlink()
+"""
+
+
+@pytest.mark.req("BATCH-20")
+def test_runs_that_wait_for_the_first_worker_use_the_resource_of_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_walk(tmp_path, NOTE_OTHERS)
+    # As with dask-jobqueue: there is no worker until a task waits.
+    growing = distributed.LocalCluster(
+        n_workers=0,
+        threads_per_worker=2,
+        resources={"jp_nb": 1},
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=False,
+    )
+    with growing as cluster:
+        cluster.adapt(minimum=0, maximum=1, interval="200ms")
+        assert run_batch(tmp_path, "--dask", cluster.scheduler_address) == 0
+    assert "no Dask worker has joined the cluster so far" in capsys.readouterr().err
+    assert set(outcomes(tmp_path).values()) == {"passed"}, "one run at a time"
+
+
+@pytest.mark.req("BATCH-24")
+def test_interrupt_ends_the_wait_for_the_first_worker(tmp_path: Path) -> None:
+    with running_scheduler(tmp_path) as (file, _):
+        batch = RunningBatch(tmp_path, file)
+        try:
+            assert batch.process.stderr is not None
+            assert "no Dask worker has joined the cluster so far" in batch.process.stderr.readline()
+            batch.process.send_signal(signal.SIGINT)
+            code, errors = batch.end()
+        finally:
+            batch.process.kill()
+    assert code == 130, errors
+    assert outcomes(tmp_path) == {}
+
+
 @pytest.mark.req("BATCH-8", "BATCH-20")
 def test_runs_that_wait_at_the_cluster_do_not_start_after_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,9 @@ class DyingCluster:
         self._answered = asyncio.Event()
         self._ask: Callable[[Any], None] = lambda _request: None
 
+    async def has_workers(self) -> bool:
+        return True
+
     async def count_slots(self) -> int:
         return 1
 
@@ -52,6 +55,62 @@ class DyingCluster:
         assert not keeps_notes
 
 
+class OtherMachine(DyingCluster):
+    """A cluster that does not see the folders of this machine, and whose workers then die."""
+
+    def __init__(self) -> None:
+        super().__init__(starting=0)
+        self.parcels: list[Any] = []
+
+    def submit(self, parcel: Any) -> Any:
+        self.parcels.append(parcel)
+        return SimpleNamespace(status="lost")
+
+    async def fetch(self, _future: Any) -> Any:
+        if self.parcels[-1].files is None:
+            return SimpleNamespace(needs_files=True)
+        return None
+
+
+@pytest.mark.req("BATCH-22")
+@pytest.mark.parametrize(("size", "travels"), [(19_900_000, True), (20_000_001, False)])
+def test_at_most_20_mb_travel_with_a_run(
+    tmp_path: Path, use_cluster: Callable[[Any], None], size: int, travels: bool
+) -> None:
+    cluster = OtherMachine()
+    use_cluster(cluster)
+    path = write_cells(tmp_path / "walk.ipynb", "1")
+    cassette = tmp_path / "walk.cassette.jsonl"
+    with open(cassette, "wb") as file:
+        file.truncate(size)
+    out = tmp_path / "OUT"
+    assert main(["run", str(path), "-o", f"{out}/", "--replay", "--dask", "tcp://nowhere:1"]) == 1
+
+    [run] = BatchFolder(out).runs()
+    assert (cluster.parcels[-1].files is not None) is travels
+    error = run.failed_cells[0].error
+    if travels:
+        assert error == "the Dask workers died before the run started"
+    else:
+        assert f"{cassette} cannot travel to the workers" in error
+        assert "At most 20,000,000 bytes travel with a run: put notebooks and output on" in error
+        assert len(cluster.parcels) == 1
+
+
+@pytest.fixture
+def use_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Connect the batches of the test to a cluster without a scheduler."""
+
+    def use(cluster: Any) -> None:
+        @asynccontextmanager
+        async def connect(*_: object, **__: object) -> AsyncIterator[Any]:
+            yield cluster
+
+        monkeypatch.setattr("jp_nb.batch.workers.dask_pool.connect_to_cluster", connect)
+
+    return use
+
+
 @pytest.mark.req("BATCH-21", "BATCH-28")
 @pytest.mark.parametrize(
     ("starting", "outcome", "error"),
@@ -62,15 +121,14 @@ class DyingCluster:
     ],
 )
 def test_run_whose_dask_worker_died_is_lost_only_if_it_had_started(
-    starting: int, outcome: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    starting: int,
+    outcome: str,
+    error: str,
+    tmp_path: Path,
+    use_cluster: Callable[[Any], None],
 ) -> None:
     cluster = DyingCluster(starting)
-
-    @asynccontextmanager
-    async def connect(*_: object, **__: object) -> AsyncIterator[DyingCluster]:
-        yield cluster
-
-    monkeypatch.setattr("jp_nb.batch.workers.dask_pool.connect_to_cluster", connect)
+    use_cluster(cluster)
     path = write_cells(tmp_path / "walk.ipynb", "1")
     out = tmp_path / "OUT"
     assert main(["run", str(path), "-o", f"{out}/", "--dask", "tcp://nowhere:1"]) == 1

@@ -88,6 +88,24 @@ def test_junit_has_a_suite_for_each_notebook_and_a_case_for_each_run(
     assert (root.get("failures"), root.get("errors")) == ("2" if strict else "1", "2")
 
 
+@pytest.mark.req("INBOX-7")
+def test_failed_cell_of_a_run_that_waits_is_in_each_report(tmp_path: Path) -> None:
+    write_log(tmp_path, [waiting_run("asks", TO, **FAILED)])
+    BatchFolder(tmp_path).write_reports()
+    [run] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["runs"]
+    assert (run["outcome"], run["failed_cells"]) == (
+        "waiting",
+        [{"cell": "c", "index": 2, "error": "KeyError: 'population'"}],
+    )
+
+    root = ElementTree.fromstring(BatchFolder(tmp_path).junit())
+    [skipped] = root.iter("skipped")
+    assert skipped.get("message") == (
+        "a decision needs the user; cell 3: KeyError: 'population'; "
+        "open decision: to of publish: To whom?"
+    )
+
+
 def hostile_batch(folder: Path) -> Path:
     """Write a log whose every text tries to leave its place."""
     error: dict[str, Any] = {"failed_cells": [{"cell": HOSTILE, "index": 0, "error": HOSTILE}]}
@@ -186,6 +204,101 @@ def test_page_has_columns_for_what_differs_and_names_equal_values_once(
     assert page.locator("#shared").inner_text() == f"In all runs: hours = 2 · text = {long}"
     assert page.locator("#rows td.value").all_inner_texts() == ["Delft", "Gent"]
     assert page.locator("#rows td.number").first.inner_text() == "2 min 0 s"
+    page.close()
+
+
+def open_report(chromium: Any, folder: Path, **options: Any) -> Any:
+    """Open the report of `folder` in a page with these options, and wait for its rows."""
+    page = chromium.new_page(**options)
+    page.goto((folder / "report.html").as_uri())
+    page.locator("#rows td.name").first.wait_for()
+    return page
+
+
+BRIGHTNESS = """
+(property) => {
+  const color = getComputedStyle(document.body)[property];
+  const [red, green, blue] = color.match(/[0-9.]+/g).map(Number);
+  return (red + green + blue) / 3;
+}
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.req("BATCH-13")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_is_readable_with_charts_in_light_and_dark(
+    chromium: Any, tmp_path: Path, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    BatchFolder(make_batch(tmp_path)).write_reports()
+    page = open_report(chromium, tmp_path, color_scheme=scheme)
+    page_brightness = page.evaluate(BRIGHTNESS, "backgroundColor")
+    text_brightness = page.evaluate(BRIGHTNESS, "color")
+    assert (page_brightness < 60) is (scheme == "dark")
+    assert (text_brightness > 200) is (scheme == "dark")
+
+    labels = page.locator("figure svg").evaluate_all(
+        "charts => charts.map(chart => chart.getAttribute('aria-label'))"
+    )
+    assert labels == [
+        "Duration of runs: 2.5 s to 2.5 s, median 2.5 s",
+        "Tokens of runs: 1,230 to 1,230, median 1,230",
+    ]
+
+    found = Axe().run(page).response
+    assert "color-contrast" in {each["id"] for each in found["passes"]}
+    assert [each["id"] for each in found["violations"]] == []
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.req("BATCH-13")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_printed_page_has_all_rows_in_dark_text_and_no_buttons(
+    chromium: Any, tmp_path: Path, scheme: str
+) -> None:
+    write_log(tmp_path, [ended_run(f"r{number}") for number in range(150)])
+    BatchFolder(tmp_path).write_reports()
+    page = open_report(chromium, tmp_path, color_scheme=scheme)
+    names = page.locator("#rows td.name")
+    assert names.count() == 100, "the first page"
+
+    page.evaluate(
+        "addEventListener('beforeprint', () => {"
+        " window.printed = document.querySelectorAll('#rows td.name').length })"
+    )
+    page.pdf()
+    assert page.evaluate("window.printed") == 150
+    assert names.count() == 100
+
+    page.emulate_media(media="print", color_scheme=scheme)
+    assert page.evaluate(BRIGHTNESS, "color") < 60
+    assert page.evaluate(BRIGHTNESS, "backgroundColor") > 200
+    for selector in (".bar", "thead input"):
+        assert not page.locator(selector).first.is_visible()
+    assert names.first.is_visible()
+    assert page.locator(".scroll").evaluate("each => getComputedStyle(each).overflowX") == "visible"
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.req("INBOX-7")
+def test_page_shows_the_failed_cell_of_a_run_that_waits(chromium: Any, tmp_path: Path) -> None:
+    write_log(tmp_path, [ended_run("ok"), waiting_run("asks", TO, **FAILED)])
+    BatchFolder(tmp_path).write_reports()
+    page = open_report(chromium, tmp_path)
+    outcomes = page.locator("#rows td.outcome").all_inner_texts()
+    assert [text.replace("▾", "").strip() for text in outcomes] == [
+        "waiting, a cell failed",
+        "passed",
+    ]
+    [details] = page.locator("tr.more:visible").all_inner_texts()
+    assert details.splitlines() == [
+        "Cell 3: KeyError: 'population'",
+        "Open decision: to of publish: To whom?",
+    ]
     page.close()
 
 

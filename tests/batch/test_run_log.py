@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,22 @@ def test_torn_last_line_is_ignored_and_then_removed(path: Path, torn: bytes) -> 
     BatchFolder(path.parent).append(ended("walk-1"))
     assert path.read_bytes().startswith(whole)
     assert [each.outcome for each in BatchFolder(path.parent).runs()] == ["passed"]
+
+
+@pytest.mark.req("BATCH-4", "BATCH-29")
+def test_line_that_does_not_reach_the_disk_is_an_error_and_is_removed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BatchFolder(path.parent).append(BATCH, WALK)
+    whole = path.read_bytes()
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(jp.StorageError, match=r"runs\.jsonl cannot be written: Input/output error"):
+        BatchFolder(path.parent).append(ended("walk-1"))
+    assert path.read_bytes() == whole
 
 
 def test_file_that_is_one_torn_line_becomes_empty(path: Path) -> None:

@@ -105,6 +105,23 @@ def test_papermill_engine_writes_the_record_and_joins_streams(
     assert "widgets" not in metadata
 
 
+def test_papermill_engine_can_be_imported_before_papermill(tmp_path: Path) -> None:
+    pytest.importorskip("papermill", reason=TIERS)
+    code = (
+        "from jp_nb.headless.{module} import {name} as first\n"
+        "import sys, papermill.engines\n"
+        "engine = papermill.engines.papermill_engines.get_engine('jp')\n"
+        "print(engine.__name__, first.__name__)"
+    )
+    engine = code.format(module="papermill_engine", name="JpEngine")
+    done = call("python", "-c", engine, cwd=tmp_path)
+    assert done.split() == ["JpEngine", "JpEngine"]
+
+    client = code.format(module="papermill_client", name="RecordingEngine")
+    done = call("python", "-c", client, cwd=tmp_path)
+    assert done.split() == ["JpEngine", "RecordingEngine"]
+
+
 @pytest.mark.parametrize("end", ["1 / 0", "import os; os._exit(1)"], ids=["error", "dead kernel"])
 def test_papermill_engine_keeps_the_record_of_a_failed_run(
     write_notebook: WriteNotebook, end: str

@@ -19,6 +19,7 @@ from jp_nb.batch.results.run_log import (
     RunLog,
     read_run_log,
 )
+from jp_nb.batch.workers.run_execution import execute_run
 from jp_nb.batch.workers.worker_count import choose_worker_count
 from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.cli import parse_arguments
@@ -73,6 +74,12 @@ class BatchBench:
         """Run `jp-nb run` with `arguments`, and return its exit code."""
         options = parse_arguments(["run", *map(str, arguments)])
         return run_batch(options, make_worker=lambda: _FakeWorker(self._end))
+
+    @staticmethod
+    def execute(*arguments: str | Path) -> int:
+        """Run `jp-nb run` as `run` does, but execute the notebooks, in this process."""
+        options = parse_arguments(["run", *map(str, arguments)])
+        return run_batch(options, make_worker=lambda: _FakeWorker(execute_run))
 
     @staticmethod
     def check_command(words: Sequence[str]) -> None:

@@ -4,12 +4,15 @@ A run is done if it passed, failed, or waits for a decision, and its notebook is
 folder. `--failed` adds failed runs, `--answers` adds waiting runs for which the file has an answer,
 and `--rerun PATTERN` adds runs by their id or the name of their notebook.
 
+An answer that a waiting run has tried is none for it: the decision is still open, so the answer did
+not fit, and would not fit again. It counts once it has changed.
+
 Source: `docs/many-notebooks.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from jp_nb.batch.plans.plan_review import matches_pattern
@@ -17,9 +20,7 @@ from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import RunState
 from jp_nb.headless.reported_decisions import DECISION_SECTIONS
-from jp_nb.storage.configuration.answers_content import (
-    AnswersFile,
-)
+from jp_nb.storage.configuration.answers_content import AnswersFile, PreparedAnswer
 
 
 class RunSelection:
@@ -55,7 +56,7 @@ class RunSelection:
             return True
         if self._failed and state.outcome == "failed":
             return True
-        if state.outcome == "waiting" and self._has_answer(state):
+        if state.outcome == "waiting" and self._has_new_answer(state):
             return True
         return self._is_rerun(spec)
 
@@ -67,19 +68,34 @@ class RunSelection:
         """Return the state of a run in the log."""
         return self._states.get(run)
 
-    def _has_answer(self, state: RunState) -> bool:
-        """Return True if the answers file decides something for which the run waits."""
+    def has_only_tried_answers(self, state: RunState) -> bool:
+        """Return True if the answers file has answers for the run, and none of them is new."""
+        is_answered = any(self._find_answers(state))
+        return is_answered and not self._has_new_answer(state)
+
+    def _has_new_answer(self, state: RunState) -> bool:
+        """Return True if the answers file decides something for which the run waits.
+
+        An answer without a digest is always new: the user may have changed its variable.
+        """
+        return any(
+            not answer.digest or answer.digest not in state.tried_answers
+            for answer in self._find_answers(state)
+        )
+
+    def _find_answers(self, state: RunState) -> Iterator[PreparedAnswer]:
+        """Yield the answer of the file to each decision for which the run waits."""
         # An answers file may have a table for the run; the entries for all runs are in it as well.
         answers = self._answers.get(state.run) or self._answers.get(None)
         if answers is None:
-            return False
+            return
 
         for group in group_open_decisions([state]).groups:
             section = DECISION_SECTIONS[group.kind]
             _, *names = group.answer_key  # without its section
-            if answers.find(section, *names, arguments=group.arguments) is not None:
-                return True
-        return False
+            answer = answers.find(section, *names, arguments=group.arguments)
+            if answer is not None:
+                yield answer
 
     def _is_lost(self, state: RunState) -> bool:
         """Return True if the run wrote a notebook that is no longer there."""

@@ -146,6 +146,7 @@ class EndedLine(_Line):
         open_decisions: The decisions that needed the user, as `ReportedDecision.to_json` returns
             them. `open_decisions.py` reads them.
         used_answers: Identities of the entries of the answers file that the run used.
+        tried_answers: Digests of these entries (`PreparedAnswer.digest`), if a decision is open.
         notebook: Name of the file in `OUT/`; "" if none was written.
     """
 
@@ -159,6 +160,7 @@ class EndedLine(_Line):
     # Not `JsonValue`: the line was read as JSON, and a check of many decisions would take seconds.
     open_decisions: tuple[dict[str, Any], ...] = ()
     used_answers: tuple[tuple[str, ...], ...] = ()
+    tried_answers: tuple[str, ...] = ()
     notebook: str = ""
     warnings: tuple[str, ...] = ()
     time: str = ""
@@ -204,6 +206,7 @@ class RunState:
     open_decisions: tuple[dict[str, JsonValue], ...] = ()
     output: str = ""
     used_answers: tuple[tuple[str, ...], ...] = ()
+    tried_answers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     reason: str = ""
     base: str = ""
@@ -334,6 +337,7 @@ def _make_ended_state(line: EndedLine, started: RunState | None) -> RunState:
         open_decisions=line.open_decisions,
         output=line.notebook,
         used_answers=line.used_answers,
+        tried_answers=line.tried_answers,
         warnings=line.warnings,
         reason="",
     )

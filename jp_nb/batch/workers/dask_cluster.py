@@ -72,6 +72,29 @@ class DaskCluster:
         self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
         self._has_resource = False  # True if a Dask worker defines `RESOURCE`
 
+    async def has_workers(self) -> bool:
+        """Return True if a Dask worker has joined the cluster.
+
+        Raises:
+            UsageError: The versions of a worker differ from those of this machine.
+            SchedulerLostError: The scheduler does not answer.
+        """
+        return bool(await self._list_workers())
+
+    @asynccontextmanager
+    async def requesting_worker(self) -> AsyncIterator[None]:
+        """Keep a task at the scheduler during the block, so that an adaptive cluster grows.
+
+        Such a cluster may have no worker while no task waits. The task is Python's `int`, which any
+        worker can call, also one that lacks jp_nb.
+        """
+        future = self._client.submit(int, key=f"first-worker-{uuid4().hex[:8]}", pure=False)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # a lost scheduler has lost the task, too
+                await self._client.cancel([future], force=True)
+
     async def count_slots(self) -> int:
         """Return the number of runs that the cluster executes at once, and some that wait.
 
@@ -81,7 +104,8 @@ class DaskCluster:
         """
         workers = await self._list_workers()
         counts = [(worker.get("resources") or {}).get(RESOURCE) for worker in workers.values()]
-        self._has_resource = any(counts)
+        if workers:  # without any, those that join later are probably like those that have left
+            self._has_resource = any(counts)
 
         if self._has_resource:
             slots = sum(int(count or 0) for count in counts)
@@ -115,7 +139,10 @@ class DaskCluster:
             self._checked.add(address)
 
     def submit(self, parcel: RunParcel) -> Any:
-        """Submit a task that executes a run, and return its future."""
+        """Submit a task that executes a run, and return its future.
+
+        It needs the resource `RESOURCE` if the workers of the last `count_slots` define it.
+        """
         from jp_nb.batch.workers.dask_task import run_parcel
 
         resources = None

@@ -3,6 +3,8 @@
 It serves the same source of runs as the pool of one machine (`worker_pool.py`), and each run is
 executed by the same worker process, which a task starts on a Dask worker (`dask_task.py`).
 
+- No run is submitted before a first Dask worker has joined: only workers tell if the cluster has
+  the resource that limits the runs on each.
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
 - A task asks before it starts a run (`dask_starts.py`). If the Dask worker dies before, the run is
   submitted again. If it dies later, the end of the run is unknown, because a run is not repeated.
@@ -94,6 +96,7 @@ class DaskPool:
             async with connection as cluster:
                 self._cluster = cluster
                 StartDesk(cluster, source, self._submitted).listen()
+                await self._wait_for_worker(cluster)
                 await self._run_all(cluster, source)
 
                 if self._canceling is not None:
@@ -102,6 +105,32 @@ class DaskPool:
                 await cluster.free_workers(keeps_notes=self._is_killed)
         finally:
             self._probe.unlink(missing_ok=True)
+
+    async def _wait_for_worker(self, cluster: DaskCluster) -> None:
+        """Wait until a Dask worker has joined, or the pool is stopped.
+
+        There is no time limit: the jobs of a batch system may be queued for hours.
+        """
+        if await self._has_workers(cluster):
+            return
+
+        self._tell(
+            "no Dask worker has joined the cluster so far: the runs start when one does. Ctrl+C "
+            "ends the wait"
+        )
+        async with cluster.requesting_worker():
+            while not await self._has_workers(cluster):  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(PAUSE_S)
+
+    async def _has_workers(self, cluster: DaskCluster) -> bool:
+        """Return True if the cluster has a worker, or if no run starts anyway."""
+        if self._is_stopped:
+            return True
+        try:
+            return await cluster.has_workers()
+        except SchedulerLostError as exc:
+            self._lose_scheduler(str(exc))
+            return True
 
     async def _run_all(self, cluster: DaskCluster, source: RunSource) -> None:
         """Keep as many runs at the cluster as it has slots, until the source has no further run."""

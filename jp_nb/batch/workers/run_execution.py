@@ -124,6 +124,12 @@ def _make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLin
     """Return the line about a run whose notebook was executed, perhaps up to a failed cell."""
     report = make_report(result, spec.notebook)
     events = report.events
+
+    # A resumed batch does not try an answer again that has not decided.
+    tried_answers: list[str] = []
+    if report.undecided:
+        tried_answers = sorted(events.answer_digests)
+
     return EndedLine(
         run=spec.run,
         outcome=_choose_outcome(spec, report),
@@ -133,6 +139,7 @@ def _make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLin
         failed_cells=tuple(_list_failed_cells(result, report)),
         open_decisions=tuple(decision.to_json() for decision in report.undecided),
         used_answers=tuple(sorted(events.used_answers)),
+        tried_answers=tuple(tried_answers),
         notebook=Path(spec.output).name,
         warnings=(*result.warnings, *_find_changed_input(spec)),
     )

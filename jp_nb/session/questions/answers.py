@@ -30,6 +30,7 @@ from jp_nb.storage import environment
 from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
     SKIP_WORD,
+    AnswerKey,
     AnswersFile,
     AnswersSection,
     EnvironmentVariable,
@@ -67,7 +68,8 @@ class SessionAnswers:
     def __init__(self) -> None:
         self._file = AnswersFile("")  # an empty file has no answers
         self._last_read: tuple[Path, Stamp] | None = None  # the file in use, as it was read
-        self._reported: set[tuple[str, ...]] = set()  # answers whose use the runner knows
+        # Identity and digest of each answer whose use the runner knows.
+        self._reported: set[tuple[AnswerKey, str]] = set()
 
     def load(self, path: str | None, files: ConfigFiles) -> None:
         """Use the file at `path`, relative to the notebook's folder; None: no file.
@@ -182,10 +184,11 @@ class SessionAnswers:
         return answer
 
     def _report_use(self, answer: PreparedAnswer) -> None:
-        """Tell the headless runner once that an answer was used."""
-        if answer.identity not in self._reported:
-            self._reported.add(answer.identity)
-            append_run_event(answer=list(answer.identity))
+        """Tell the headless runner once that an answer was used, and again if it has changed."""
+        used = (answer.identity, answer.digest)
+        if used not in self._reported:
+            self._reported.add(used)
+            append_run_event(answer=list(answer.identity), digest=answer.digest)
 
 
 def _expand_user(path: str) -> Path:

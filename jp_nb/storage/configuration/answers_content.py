@@ -10,6 +10,7 @@ Source: `docs/answers.md`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -71,6 +72,21 @@ class PreparedAnswer:
         if self.run is not None:
             identity = (RUNS_TABLE, self.run, *identity)
         return identity
+
+    @property
+    def digest(self) -> str:
+        """Digest of the identity and the value; "" if the value is in an environment variable.
+
+        Equal digests mean equal answers. A variable may have another value later.
+        """
+        values = [self.value]
+        if isinstance(self.value, Mapping):  # the answers to the fields of a form
+            values = [*self.value.values()]
+        if any(isinstance(value, EnvironmentVariable) for value in values):
+            return ""
+
+        content = repr((self.identity, self.skip, self.value))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 
 import jp_nb as jp
 from jp_nb.session.rows.single_completion import request_completion
+from jp_nb.storage.shared_pace import RequestLimits, make_pace_folder
 from tests.session.rows.row_server import RowServer, serve_rows
 from tests.support.images import png
 from tests.support.loopback import Reply
@@ -174,6 +176,30 @@ def test_number_of_requests_at_once_is_limited() -> None:
         times = [each.at for each in server.arrivals]
     overlaps = (sum(0 <= other - at < 0.9 * duration for other in times) for at in times)
     assert max(overlaps) <= 2
+
+
+@pytest.mark.req("MAP-6", "BATCH-14")
+def test_limits_of_a_batch_hold_for_rows_in_its_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jp_nb.storage.shared_pace.WINDOW_S", 0.6)
+    monkeypatch.setenv("JP_NB_EVENTS", str(tmp_path / "events.jsonl"))
+    limits = RequestLimits(per_minute={"anthropic": 4}, concurrent={"anthropic": 1})
+    duration = 0.05
+    with (
+        make_pace_folder(limits) as folder,
+        serve_rows(lambda prompt, earlier: Reply(text="yes", delay=duration)) as server,
+    ):
+        monkeypatch.setenv("JP_NB_PACE", folder)
+        answers = jp.complete_all(ROWS[:9], workers=6, **server.options)
+        times = [each.at for each in server.arrivals]
+
+    assert texts(answers) == ["yes"] * 9
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert min(gaps) > 0.8 * duration, "one request at a time"
+    assert all(later - times[n] > 0.5 for n, later in enumerate(times[4:])), "four in a window"
+    reported = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert len(reported) == 9, "their tokens count for the budget of the batch"
 
 
 @pytest.mark.req("MAP-4")
@@ -432,6 +458,10 @@ def test_progress_is_shown_at_most_ten_times_a_second(monkeypatch: pytest.Monkey
         seconds = monotonic() - began
     assert not answers.failures
     assert 3 <= terminal.updates <= 10 * seconds + 2
+
+    *shown, last = terminal.getvalue().split("\r\x1b[Kjp_nb: ")
+    assert re.match(r"\d+ of 500 rows · \d+,\d+ tokens", shown[len(shown) // 2])
+    assert last == "500 of 500 rows · 9,000 tokens\n"
 
 
 @pytest.mark.req("MAP-15")
