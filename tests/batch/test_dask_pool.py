@@ -176,7 +176,7 @@ Path(f"{city}.running").unlink()
 
 @pytest.mark.req("BATCH-20")
 def test_runs_that_wait_for_the_first_worker_use_the_resource_of_the_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     write_walk(tmp_path, NOTE_OTHERS)
     # As with dask-jobqueue: there is no worker until a task waits.
@@ -190,8 +190,17 @@ def test_runs_that_wait_for_the_first_worker_use_the_resource_of_the_cluster(
     )
     with growing as cluster:
         cluster.adapt(minimum=0, maximum=1, interval="200ms")
-        assert run_batch(tmp_path, "--dask", cluster.scheduler_address) == 0
-    assert "no Dask worker has joined the cluster so far" in capsys.readouterr().err
+        command = [sys.executable, "-m", "jp_nb.cli", "run", "walk.ipynb", "--each", "each.csv"]
+        done = subprocess.run(
+            [*command, "-o", "OUT", "--dask", cluster.scheduler_address],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "no Dask worker has joined the cluster so far" in done.stderr
     assert set(outcomes(tmp_path).values()) == {"passed"}, "one run at a time"
 
 

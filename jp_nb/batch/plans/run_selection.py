@@ -76,12 +76,11 @@ class RunSelection:
     def _has_new_answer(self, state: RunState) -> bool:
         """Return True if the answers file decides something for which the run waits.
 
-        An answer without a digest is always new: the user may have changed its variable.
+        An answer in an environment variable is always new, because it has no digest: the user may
+        have changed the variable.
         """
-        return any(
-            not answer.digest or answer.digest not in state.tried_answers
-            for answer in self._find_answers(state)
-        )
+        found = self._find_answers(state)
+        return any(answer.digest not in state.tried_answers for answer in found)
 
     def _find_answers(self, state: RunState) -> Iterator[PreparedAnswer]:
         """Yield the answer of the file to each decision for which the run waits."""
