@@ -10,14 +10,12 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 import jp_nb as jp
 from jp_nb.cli import main
-from jp_nb.storage.configuration.answers_file import read_answers_file
 from tests.batch.log_lines import asked_question
 from tests.kit.batch_folders import BatchFolder
 from tests.kit.batches import BatchBench
@@ -260,7 +258,7 @@ def test_answer_that_did_not_fit_is_not_tried_again_until_it_changes(
 ) -> None:
     file = bench.folder / "a.toml"
     file.write_text('[questions.publish]\nto = "nobody"\n')
-    answer = prepared_answer(file)
+    [answer] = bench.read_answers(file)
     bench.outcomes = {"n=2": "waiting", "n=4": "waiting"}
     bench.fields = {
         "open_decisions": [asked_question("publish", "to", "To whom?")],
@@ -298,7 +296,8 @@ def test_answer_that_did_not_fit_is_not_tried_again_until_it_changes(
 def test_answer_in_a_variable_is_always_tried_again(bench: BatchBench) -> None:
     file = bench.folder / "a.toml"
     file.write_text('[questions.publish]\nto = { env = "TO" }\n')
-    assert prepared_answer(file).digest == ""
+    [answer] = bench.read_answers(file)
+    assert answer.digest == ""
     bench.outcomes = {"n=2": "waiting"}
     bench.fields = {
         "open_decisions": [asked_question("publish", "to", "To whom?")],
@@ -308,12 +307,6 @@ def test_answer_in_a_variable_is_always_tried_again(bench: BatchBench) -> None:
     bench.ran.clear()
     bench.run("--resume", "OUT", "--answers", "a.toml")
     assert numbers(bench.ran) == [2]
-
-
-def prepared_answer(path: Path) -> Any:
-    """Return the only answer in the answers file at `path`."""
-    [answer] = read_answers_file(path).answers
-    return answer
 
 
 @pytest.mark.req("BATCH-12", "INBOX-7")

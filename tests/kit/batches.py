@@ -23,6 +23,7 @@ from jp_nb.batch.workers.run_execution import execute_run
 from jp_nb.batch.workers.worker_count import choose_worker_count
 from jp_nb.batch.workers.worker_process import WorkerDiedError
 from jp_nb.cli import parse_arguments
+from jp_nb.storage.configuration.answers_file import read_answers_file
 from jp_nb.storage.shared_pace import LIMITS_NAME
 
 
@@ -121,6 +122,11 @@ class BatchBench:
         sets = ParameterSets(path)
         sets.check()
         return list(sets)
+
+    @staticmethod
+    def read_answers(path: Path) -> Sequence[Any]:
+        """Return the prepared answers in the answers file at `path`."""
+        return read_answers_file(path).answers
 
     @staticmethod
     def count_workers(folder: Path, **files: str) -> int:
