@@ -19,10 +19,12 @@ export default defineConfig({
         'src/page/plugins.ts',
         'src/page/side_panel.ts',
         'src/page/prose_editor.ts',
+        'src/page/renderers.ts',
         'src/widgets/anymodel.ts',
         'src/widgets/choices.ts',
         'src/widgets/form*.ts',
         'src/widgets/notifications.ts',
+        'src/widgets/scrollboxes.ts',
         'src/widgets/secret.ts',
         'src/widgets/visibility.ts',
         'src/widgets/visits.ts'

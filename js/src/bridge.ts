@@ -15,6 +15,7 @@ import type { JsonObject } from './json';
 import type { OpenDocument } from './opendocument';
 import { seqOf } from './protocol';
 import { RecordWriter } from './recordwriter';
+import type { ILanguage } from './translation';
 import { TurnOutputs } from './turnoutputs';
 import { Views } from './views';
 
@@ -22,7 +23,8 @@ import { Views } from './views';
 export class Bridge {
   constructor(
     private readonly context: OpenDocument,
-    user: User.IManager | null
+    user: User.IManager | null,
+    language: ILanguage
   ) {
     this.connection = new KernelConnection(context, {
       onNewProcess: () => this.forgetProcess(),
@@ -31,7 +33,7 @@ export class Bridge {
       onPublished: message => this.outputs.onPublished(message)
     });
     this.record = new RecordWriter(context, user, this.connection);
-    this.outputs = new TurnOutputs(context, this.views, this.connection);
+    this.outputs = new TurnOutputs(context, this.views, this.connection, language);
     this.cells = new CellRequests(context, this.views, this.connection);
     void context.ready.then(() => this.start());
   }

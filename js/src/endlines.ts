@@ -6,6 +6,7 @@ import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 import { isCount } from './json';
 import { findCodeCell } from './outputs';
 import type { Received } from './protocol';
+import type { ILanguage } from './translation';
 import type { Views } from './views';
 
 /** The limit of seconds and tokens. */
@@ -14,19 +15,22 @@ const MAX_COUNT = 1e9;
 type Counts = Pick<Received<'ended'>, 'seconds' | 'sent' | 'received'>;
 
 /** The words about a turn that has ended; "" unless they are counts. */
-export function wordsOfEnd({ seconds, sent, received }: Counts): string {
+export function wordsOfEnd(
+  { seconds, sent, received }: Counts,
+  { trans, formatCount }: ILanguage
+): string {
   const isKnown = (count: unknown) => count !== undefined && count !== null;
   const counts = [seconds, ...[sent, received].filter(isKnown)];
   if (!counts.every(count => isCount(count, MAX_COUNT))) {
     return '';
   }
-  const inText = (count: unknown) => (count as number).toLocaleString('en-US');
-  const words = [`${inText(seconds)} s`];
+  const inText = (count: unknown) => formatCount(count as number);
+  const words = [trans.__('%1 s', inText(seconds))];
   if (isKnown(sent)) {
-    words.push(`${inText(sent)} tokens in`);
+    words.push(trans.__('%1 tokens in', inText(sent)));
   }
   if (isKnown(received)) {
-    words.push(`${inText(received)} tokens out`);
+    words.push(trans.__('%1 tokens out', inText(received)));
   }
   return words.join(' · ');
 }

@@ -10,19 +10,18 @@ import type { JsonObject } from './json';
 import { filterKeys } from './json';
 import type { IForm, Showing } from './outputs';
 import { isCodeCell, isWidget, markOf, placeOf, show, WIDGET_VIEW } from './outputs';
+import type { Texts } from './translation';
 import type { Views } from './views';
 import { isCodeCellView } from './views';
 
 /** The time between two looks at an open form. */
 const LOOK_MS = 400;
 
+/** The time after which a screen reader knows a new element. */
+const TELL_MS = 100;
+
 /** The time for a form to be drawn; then it is drawn again. */
 const DRAW_MS = 1500;
-
-// Why a view does not show a form in its cell, as the user reads it.
-const GONE = 'The cell of this question is gone. You can answer here.';
-const HIDDEN = 'The cell of this question is collapsed. You can answer here, or expand it.';
-const UNDRAWN = 'The cell of this question does not show it. You can answer here.';
 
 /**
  * Keeps the form of the open prompt visible in each view of the document, once.
@@ -33,7 +32,8 @@ const UNDRAWN = 'The cell of this question does not show it. You can answer here
 export class FormKeeper {
   constructor(
     private readonly model: INotebookModel,
-    private readonly views: Views
+    private readonly views: Views,
+    private readonly trans: Texts
   ) {}
 
   /** Look at the form of `showing`, now and until its prompt has ended. */
@@ -68,6 +68,8 @@ export class FormKeeper {
         this.showing.put(form.id);
       }
       if (this.model.collaborative) {
+        // Before `dropOthers`, which would make a copy in the cell its text. Afterwards, the cell
+        // has one output of the form, in this page as in the shared document.
         this.showing.dropCopies();
       }
       this.dropOthers(form, this.showing.cell);
@@ -119,10 +121,6 @@ export class FormKeeper {
       if (!isCodeCell(cell)) {
         continue;
       }
-      // `Showing.dropCopies` removes these: as a text, a copy would not be known as one any more.
-      if (cell.id === place && this.model.collaborative) {
-        continue;
-      }
       for (let index = 0; index < cell.outputs.length; index++) {
         const output = cell.outputs.get(index).toJSON();
         if (markOf(output.metadata) !== id || !isWidget(output)) {
@@ -141,14 +139,14 @@ export class FormKeeper {
   private whyNotInCell(panel: NotebookPanel, form: IForm, id: string): string {
     const found = panel.content.widgets.find(({ model }) => model?.id === id);
     if (!found || !isCodeCellView(found)) {
-      return GONE;
-    }
-    if (found.isHidden || found.outputHidden) {
-      return HIDDEN;
+      return this.trans.__('The cell of this question is gone. You can answer here.');
     }
     const place = placeOf(found.model.outputs, form.id);
-    if (place >= (found.outputArea?.maxNumberOutputs ?? Infinity)) {
-      return HIDDEN;
+    const isCut = place >= (found.outputArea?.maxNumberOutputs ?? Infinity);
+    if (found.isHidden || found.outputHidden || isCut) {
+      return this.trans.__(
+        'The cell of this question is collapsed. You can answer here, or expand it.'
+      );
     }
     const drawn = `.jp-nb-form-${form.model}[role="group"]`;
     const isDrawn = found.outputArea?.node.querySelector(drawn);
@@ -170,7 +168,9 @@ export class FormKeeper {
       const { outputs } = cell.model;
       show(outputs, place, outputs.get(place).toJSON());
     }
-    return waited > 2 * DRAW_MS ? UNDRAWN : '';
+    return waited > 2 * DRAW_MS
+      ? this.trans.__('The cell of this question does not show it. You can answer here.')
+      : '';
   }
 
   private dock(panel: NotebookPanel, { model }: IForm, why: string): void {
@@ -214,7 +214,7 @@ class Dock {
   ) {
     this.why.setAttribute('role', 'status');
     this.why.style.padding = '0 0 8px';
-    this.tell(why);
+    this.text = why;
     this.view = panel.content.rendermime.createRenderer(WIDGET_VIEW);
     this.view.addClass('jp-nb-dock');
     Object.assign(this.view.node.style, {
@@ -235,13 +235,16 @@ class Dock {
       return;
     }
     view.node.prepend(this.why);
+    // Screen readers read a change of an element that they have met before.
+    setTimeout(() => this.tell(this.text), TELL_MS);
     for (const child of view.node.children) {
       this.resized.observe(child);
     }
   }
 
   tell(why: string): void {
-    if (this.why.textContent !== why) {
+    this.text = why;
+    if (this.why.isConnected && this.why.textContent !== why) {
       this.why.textContent = why;
     }
   }
@@ -261,6 +264,7 @@ class Dock {
   }
 
   private readonly why = document.createElement('div');
+  private text = '';
   private readonly view: IRenderMime.IRenderer;
   private readonly resized = new ResizeObserver(() => this.fit());
 }

@@ -8,22 +8,30 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { Bridge } from './bridge';
 import { pagePlugins } from './page/plugins';
 import { ReviewMarks } from './reviewmarks';
+import { readLanguage } from './translation';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jp-nb:document',
   description: "Keeps the conversation of jp_nb in the notebook's metadata.",
   autoStart: true,
   requires: [INotebookTracker],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker): void => {
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    translator: ITranslator | null
+  ): void => {
     const { user } = app.serviceManager;
+    const language = readLanguage(translator ?? nullTranslator);
     const bridges = new WeakMap<DocumentRegistry.IContext<INotebookModel>, Bridge>();
     const open = (context: DocumentRegistry.IContext<INotebookModel>): Bridge => {
-      const bridge = new Bridge(context, user);
-      const marks = new ReviewMarks(context.model, bridge.views);
+      const bridge = new Bridge(context, user, language);
+      const marks = new ReviewMarks(context.model, bridge.views, language.trans);
       context.disposed.connect(() => marks.dispose());
       bridges.set(context, bridge);
       return bridge;
@@ -40,5 +48,3 @@ const plugin: JupyterFrontEndPlugin<void> = {
 const plugins: JupyterFrontEndPlugin<unknown>[] = [plugin, ...pagePlugins];
 
 export default plugins;
-
-// For the tests that compare both languages; JupyterLab takes the default export only.

@@ -8,6 +8,7 @@
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 
 import { isObject, list } from './json';
+import type { Texts } from './translation';
 import type { Views } from './views';
 
 const AFFECTED = 'jp-nb-affected';
@@ -34,12 +35,30 @@ interface IReview {
   added: HTMLElement[];
   /** Aborted when the user shows another cell, and when the review ends. */
   visit: AbortController;
+  /** The way back from the cell that is shown. */
+  way: IWayBack | null;
+}
+
+/** A button that shows a cell, and the text beside it. */
+interface IShowButton {
+  button: HTMLButtonElement;
+  status: HTMLElement;
+  cell: IReviewedCell;
+}
+
+interface IWayBack {
+  /** The button that has shown the cell. */
+  from: HTMLElement;
+  /** Whether the cell is still in view. */
+  isInView: () => boolean;
+  goBack: () => void;
 }
 
 export class ReviewMarks {
   constructor(
     private readonly model: INotebookModel,
-    private readonly views: Views
+    private readonly views: Views,
+    private readonly trans: Texts
   ) {
     document.addEventListener('jp-nb-cells', this.onCells);
     model.cells.changed.connect(this.onMoved, this);
@@ -77,8 +96,8 @@ export class ReviewMarks {
   private begin(panel: NotebookPanel, root: HTMLElement, cells: IReviewedCell[]): IReview {
     const row = document.createElement('div');
     row.className = 'jp-nb-show-cells';
-    row.append('Show in the notebook: ');
-    const review: IReview = { cells, row, added: [], visit: new AbortController() };
+    row.append(this.trans.__('Show in the notebook: '));
+    const review: IReview = { cells, row, added: [], visit: new AbortController(), way: null };
 
     for (const cell of cells) {
       const slot = cell.slot ? root.getElementsByClassName(cell.slot)[0] : undefined;
@@ -86,17 +105,12 @@ export class ReviewMarks {
       const status = document.createElement('span');
       status.className = 'jp-nb-show-problem';
       status.setAttribute('role', 'status');
-      const button = makeButton(slot ? 'Show cell' : cell.label, () => {
-        review.visit.abort();
-        review.visit = new AbortController();
-        const { signal } = review.visit;
-        void this.show(panel, button, cell, signal).then(problem => {
-          status.textContent = problem;
-        });
+      const button = makeButton(slot ? this.trans.__('Show cell') : cell.label, () => {
+        void this.visit(review, panel, { button, status, cell });
       });
-      button.title = `Show ${cell.label} in the notebook`;
+      button.title = this.trans.__('Show %1 in the notebook', cell.label);
       if (slot) {
-        button.setAttribute('aria-label', `Show cell of ${cell.label}`);
+        button.setAttribute('aria-label', this.trans.__('Show cell of %1', cell.label));
       }
       review.added.push(button, status);
       (slot ?? row).append(button, status);
@@ -108,24 +122,38 @@ export class ReviewMarks {
     return review;
   }
 
+  /** Show a cell, or go back from it with the same button. Tell the user beside the button. */
+  private async visit(review: IReview, panel: NotebookPanel, pressed: IShowButton): Promise<void> {
+    const { way } = review;
+    if (way?.from === pressed.button && way.isInView()) {
+      way.goBack();
+      return;
+    }
+
+    review.visit.abort();
+    review.visit = new AbortController();
+    pressed.status.textContent = await this.show(review, panel, pressed);
+  }
+
   /**
    * Scroll to a cell, without a change of the focus, and add a button that leads back.
    *
-   * Returns why the cell is not shown; "" if it is, or if `signal` has ended the visit.
+   * That button is far from the focus, so the one that was pressed leads back, too. Returns what
+   * the user should know: this, or why the cell is not shown; "" if the visit has ended meanwhile.
    */
   private async show(
+    review: IReview,
     panel: NotebookPanel,
-    button: HTMLButtonElement,
-    { cell }: IReviewedCell,
-    signal: AbortSignal
+    { button, status, cell: { cell } }: IShowButton
   ): Promise<string> {
+    const { signal } = review.visit;
     const { content } = panel;
     const scroller = content.outerNode;
     const { scrollTop } = scroller;
     const found = content.widgets.findIndex(({ model }) => model?.id === cell);
     const index = cell === START ? 0 : found;
     if (index < 0) {
-      return 'The cell is gone.';
+      return this.trans.__('The cell is gone.');
     }
 
     const scrolled = content.scrollToItem(index, 'center').catch(() => undefined);
@@ -135,19 +163,27 @@ export class ReviewMarks {
     if (signal.aborted) {
       return '';
     }
-    if (!isInView(content.widgets[index]?.node, scroller)) {
-      return `Cell ${index + 1} is not drawn yet. Try again.`;
+    const isShown = () => isInView(content.widgets[index]?.node, scroller);
+    if (!isShown()) {
+      return this.trans.__('Cell %1 is not drawn yet. Try again.', index + 1);
     }
 
-    const back = makeButton('Back to the review', () => {
+    const leave = () => {
       back.remove();
+      review.way = null;
+      status.textContent = '';
+    };
+    const goBack = () => {
+      leave();
       scroller.scrollTop = scrollTop;
       button.focus({ preventScroll: true });
-    });
+    };
+    const back = makeButton(this.trans.__('Back to the review'), goBack);
     back.classList.add('jp-nb-back');
     panel.node.append(back);
-    signal.addEventListener('abort', () => back.remove());
-    return '';
+    review.way = { from: button, isInView: isShown, goBack };
+    signal.addEventListener('abort', leave);
+    return this.trans.__('Cell %1 is in view. Press the button again to go back.', index + 1);
   }
 
   /** The views of the cells change after the cells. */

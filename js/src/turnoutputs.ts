@@ -33,6 +33,7 @@ import {
 } from './outputs';
 import type { Received } from './protocol';
 import { SharedOutputs } from './sharedoutputs';
+import type { ILanguage } from './translation';
 import type { Views } from './views';
 
 type CellList = OpenDocument['model']['cells'];
@@ -44,10 +45,11 @@ export class TurnOutputs {
   constructor(
     private readonly context: OpenDocument,
     private readonly views: Views,
-    private readonly connection: KernelConnection
+    private readonly connection: KernelConnection,
+    private readonly language: ILanguage
   ) {
     this.sharedOutputs = new SharedOutputs(context, connection);
-    this.formKeeper = new FormKeeper(context.model, views);
+    this.formKeeper = new FormKeeper(context.model, views, language.trans);
     this.endLines = new EndLines(context.model, views);
   }
 
@@ -346,7 +348,7 @@ export class TurnOutputs {
       return;
     }
     const running = this.showingOf(request)?.cell ?? this.views.findRunningCell(request);
-    const text = wordsOfEnd(counts);
+    const text = wordsOfEnd(counts, this.language);
     if (text && running === cell) {
       this.endLines.put(cell, text);
     }

@@ -5,7 +5,7 @@ import { Bridge } from '../src/bridge';
 import type { JsonObject } from '../src/json';
 import { PIECE_CHARS } from '../src/protocol';
 import { WIDGET_STATE } from '../src/record';
-import { FakeCell, FakeContext, FakeKernel, FakeNotebook, fakePanel } from './fakes';
+import { FakeCell, FakeContext, FakeKernel, FakeNotebook, fakePanel, LANGUAGE } from './fakes';
 
 const COMM = 'jp_nb.document.1';
 const event = (n: number, text = '') => ({ type: 'chat_request', event_id: `${n}`, text });
@@ -44,7 +44,7 @@ class Page {
 
   /** Open the page; the kernel has opened its comm. */
   async open(): Promise<JsonObject> {
-    const bridge = new Bridge(this.context as never, this.user as never);
+    const bridge = new Bridge(this.context as never, this.user as never, LANGUAGE);
     bridge.views.add(fakePanel(this.notebook, this.running));
     await settle();
     this.kernel.publish('comm_open', { target_name: 'jp_nb.document', comm_id: COMM });
@@ -128,7 +128,7 @@ describe('hello', () => {
   it('is sent to a kernel that runs already, and after a rename', async () => {
     const page = new Page();
     page.kernel.comms = { [COMM]: {}, other: {} };
-    new Bridge(page.context as never, null);
+    new Bridge(page.context as never, null, LANGUAGE);
     await settle();
     expect(page.kernel.take().map(({ type }) => type)).toEqual(['hello']);
     page.context.localPath = 'new.ipynb';
@@ -138,7 +138,7 @@ describe('hello', () => {
 
   it('is not sent if another page has run the cell', async () => {
     const page = new Page();
-    new Bridge(page.context as never, null);
+    new Bridge(page.context as never, null, LANGUAGE);
     await settle();
     page.kernel.publish(
       'comm_open',

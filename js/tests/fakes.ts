@@ -7,6 +7,7 @@ import type { IOutputAreaModel } from '@jupyterlab/outputarea';
 import { Signal } from '@lumino/signaling';
 
 import type { JsonObject } from '../src/json';
+import type { ILanguage, Texts } from '../src/translation';
 
 type Change = { type: 'add' | 'remove' | 'set' | 'clear' | 'move' };
 
@@ -239,3 +240,19 @@ export class FakeContext {
     this.saveState.emit('completed');
   }
 }
+
+function fillIn(text: string, values: unknown[]): string {
+  return text.replace(/%(\d)/g, (_, place: string) => String(values[Number(place) - 1]));
+}
+
+/** English texts, filled in as JupyterLab does. */
+export const TEXTS: Texts = {
+  __: (text, ...values: unknown[]) => fillIn(text, values),
+  _n: (one, many, count, ...values: unknown[]) =>
+    fillIn(count === 1 ? one : many, [count, ...values])
+};
+
+export const LANGUAGE: ILanguage = {
+  trans: TEXTS,
+  formatCount: count => count.toLocaleString('en-US')
+};

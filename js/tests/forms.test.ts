@@ -5,7 +5,7 @@ import { FormKeeper } from '../src/forms';
 import type { IDisplayContent } from '../src/outputs';
 import { Showing, WIDGET_VIEW } from '../src/outputs';
 import { Views } from '../src/views';
-import { FakeCell, FakeNotebook } from './fakes';
+import { FakeCell, FakeNotebook, TEXTS } from './fakes';
 
 const FORM: IDisplayContent = {
   data: { [WIDGET_VIEW]: { model_id: 'm' }, 'text/plain': 'form' },
@@ -26,7 +26,7 @@ function keepForm(collaborative: boolean, ...cells: FakeCell[]): FakeCell[] {
   // As if another page had added it, and its signal were still to be handled.
   notebook.list[0].outputs.items.push(structuredClone(OUTPUT));
 
-  const keeper = new FormKeeper(notebook.model, views);
+  const keeper = new FormKeeper(notebook.model, views, TEXTS);
   keeper.keep(showing);
   vi.advanceTimersByTime(1000);
   keeper.stop();
@@ -45,6 +45,15 @@ it('makes a form in another cell its text, and one of the same cell that no othe
   const [cell, other] = keepForm(false, pasted);
   const text = { output_type: 'display_data', data: { 'text/plain': 'form' }, metadata: {} };
   expect(cell.outputs.items).toEqual([OUTPUT, text]);
+  expect(other.outputs.items).toEqual([text]);
+});
+
+it('makes a second form in a cell of another id its text, also in a shared document', () => {
+  const pasted = new FakeCell('b');
+  pasted.outputs.items.push(structuredClone(OUTPUT));
+  const [cell, other] = keepForm(true, pasted);
+  const text = { output_type: 'display_data', data: { 'text/plain': 'form' }, metadata: {} };
+  expect(cell.outputs.items).toEqual([OUTPUT]);
   expect(other.outputs.items).toEqual([text]);
 });
 

@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import type { IElement } from '../src/page/blocks';
 import { codeOf, isPlainBlock, showsAnswers } from '../src/page/blocks';
+import { findSuspectLines, warnOfHidden } from '../src/page/hidden_characters';
 import { insertBelow } from '../src/page/insertion';
 import { isExplained, requestWhy, usesJp, WHY } from '../src/page/last_error';
 import { MentionProvider, offerCells } from '../src/page/mentions';
@@ -10,7 +11,8 @@ import { RunOrder, RunOrders } from '../src/page/run_order';
 import { findMention, isProse, startOf } from '../src/page/prose';
 import { DEFAULTS, PageSettings } from '../src/page/settings';
 import schema from '../settings/page.json';
-import { FakeCell, FakeContext, FakeKernel, FakeNotebook } from './fakes';
+import { FakeCell, FakeContext, FakeKernel, FakeNotebook, TEXTS } from './fakes';
+import hiddenCharacters from './hidden_characters.json';
 
 function element(
   tagName: string,
@@ -30,6 +32,26 @@ describe('cells that show answers', () => {
     'not %j',
     source => expect(showsAnswers(source)).toBe(false)
   );
+});
+
+describe('characters that the user does not see', () => {
+  it.each(hiddenCharacters)('are in the lines that %j names', ({ code, lines }) => {
+    expect(findSuspectLines(code)).toEqual(lines);
+  });
+
+  it('are told in the words of `%jp code`', () => {
+    const says = 'characters that are invisible or look like other characters.';
+    expect(warnOfHidden('x = 1', TEXTS)).toBe('');
+    expect(warnOfHidden('x\n\u200b', TEXTS)).toBe(
+      `Check the code before you run it: line 2 contains ${says}`
+    );
+    expect(warnOfHidden('\u200b\n\u202e', TEXTS)).toBe(
+      `Check the code before you run it: lines 1, 2 contain ${says}`
+    );
+    expect(warnOfHidden('\u200b\n'.repeat(12), TEXTS)).toBe(
+      `Check the code before you run it: lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more contain ${says}`
+    );
+  });
 });
 
 describe('plain code blocks', () => {

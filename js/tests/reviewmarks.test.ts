@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { ReviewMarks } from '../src/reviewmarks';
 import { Views } from '../src/views';
-import { FakeCell, FakeNotebook } from './fakes';
+import { FakeCell, FakeNotebook, TEXTS } from './fakes';
 
 describe('the marks of a review', () => {
   it('ignores events that are none of a form, and stops to listen', () => {
@@ -16,7 +16,7 @@ describe('the marks of a review', () => {
       removeEventListener: (type: string) => delete listeners[type]
     });
     vi.stubGlobal('HTMLElement', class {});
-    const marks = new ReviewMarks(new FakeNotebook(new FakeCell('a')).model, new Views());
+    const marks = new ReviewMarks(new FakeNotebook(new FakeCell('a')).model, new Views(), TEXTS);
     for (const detail of [undefined, 7, {}, { root: 'x', cells: [{ cell: 'a' }] }]) {
       expect(() => listeners['jp-nb-cells']({ detail })).not.toThrow();
     }
@@ -57,6 +57,7 @@ class FakeElement {
       parent.children = parent.children.filter(each => each !== this);
     }
   }
+  focus() {}
   setAttribute(name: string, value: string) {
     this.attributes[name] = value;
   }
@@ -116,7 +117,7 @@ describe('Show cell', () => {
     panel = { node: new FakeElement(), content } as never;
     const views = new Views();
     views.panels.add(panel as unknown as NotebookPanel);
-    marks = new ReviewMarks(new FakeNotebook(new FakeCell('a')).model, views);
+    marks = new ReviewMarks(new FakeNotebook(new FakeCell('a')).model, views, TEXTS);
   });
 
   afterEach(() => {
@@ -142,7 +143,7 @@ describe('Show cell', () => {
     cell.node.isConnected = true;
     button.click();
     await vi.advanceTimersByTimeAsync(2000);
-    expect(status.textContent).toBe('');
+    expect(status.textContent).toBe('Cell 1 is in view. Press the button again to go back.');
     expect(panel.node.children).toHaveLength(1);
   });
 
@@ -161,6 +162,37 @@ describe('Show cell', () => {
     await vi.advanceTimersByTimeAsync(3000);
     expect(panel.node.children).toEqual([]);
     expect(slot.children).toEqual([]);
+  });
+
+  it('leads back with the button that has the focus', async () => {
+    const { button, status } = review();
+    const scroller = (panel as unknown as { content: { outerNode: { scrollTop: number } } }).content
+      .outerNode;
+    button.click();
+    await vi.advanceTimersByTimeAsync(500);
+    expect(status.textContent).toBe('Cell 1 is in view. Press the button again to go back.');
+    expect(panel.node.children).toHaveLength(1);
+
+    scroller.scrollTop = 70;
+    button.click();
+    expect(scroller.scrollTop).toBe(0);
+    expect(panel.node.children).toEqual([]);
+    expect(status.textContent).toBe('');
+  });
+
+  it('shows the cell once more if the user has scrolled away from it', async () => {
+    const { button } = review();
+    button.click();
+    await vi.advanceTimersByTimeAsync(500);
+    cell.node.rect = { top: 100, bottom: 110 };
+    scrollToItem = () => {
+      cell.node.rect = { top: 0, bottom: 10 };
+      return Promise.resolve();
+    };
+    button.click();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(cell.node.rect.top).toBe(0);
+    expect(panel.node.children).toHaveLength(1);
   });
 
   it('adds one way back after two clicks, and removes it with the review', async () => {

@@ -23,6 +23,7 @@ from jp_nb.session.past_turns.call_ids import find_call
 from jp_nb.session.past_turns.user_edits import review_user_edits
 from jp_nb.text import one_line
 from jp_nb.toolkit.editing.cell_edits import CellEdit
+from jp_nb.toolkit.editing.confusing_characters import find_suspect_lines
 from jp_nb.toolkit.editing.document_cells import DocumentCells
 from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
@@ -74,8 +75,7 @@ def _find_tool_call(call: Invocation) -> tuple[str, str]:
 
 def _warn_of_hidden_characters(text: str) -> None:
     """Name the lines with characters that are invisible, or look like others."""
-    lines = enumerate(text.replace("\t", " ").split("\n"), start=1)
-    suspect = [str(n) for n, line in lines if not line.isascii() and escape_invisible(line) != line]
+    suspect = list(map(str, find_suspect_lines(text)))
     if not suspect:
         return
 

@@ -52,7 +52,11 @@ def _render_short_row(change: ProposedChange) -> str:
     now = UNSET_VALUE if shown.now is None else shown.now
 
     cells = [_render_path(change), _isolate_text(now), _isolate_text(shown.becomes)]
-    row = "".join(f"<td>{cell}</td>" for cell in cells)
+    # A narrow form shows the cells below each other, with the name of the column before each.
+    row = "".join(
+        f'<td data-column="{column}">{cell}</td>'
+        for column, cell in zip(CHANGE_COLUMNS, cells, strict=True)
+    )
     return f"<tr>{row}</tr>"
 
 

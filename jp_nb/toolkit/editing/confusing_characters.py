@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from jp_nb.exact_form import make_lookalike_key, spell_lines
+from jp_nb.exact_form import escape_invisible, make_lookalike_key, spell_lines
 from jp_nb.text import pluralize
 
 _NAMED_CHARACTERS: Final = 8
@@ -47,6 +47,15 @@ def describe_hidden_characters(before: str, after: str) -> list[str]:
         names = ", ".join(f"{char} U+{ord(char):04X}" for char in lookalikes)
         warnings.append(f"letters that look like Latin ones: {names}")
     return warnings
+
+
+def find_suspect_lines(code: str) -> list[int]:
+    """Return the numbers, from 1, of lines with characters that are invisible or look like others.
+
+    `js/src/page/hidden_characters.ts` has the same rules, for code that a page inserts.
+    """
+    lines = enumerate(code.replace("\t", " ").split("\n"), start=1)
+    return [n for n, line in lines if not line.isascii() and escape_invisible(line) != line]
 
 
 def _find_lookalikes(before: str, after: str) -> list[str]:

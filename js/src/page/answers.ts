@@ -3,85 +3,61 @@
 import { Clipboard } from '@jupyterlab/apputils';
 import { Cell, CodeCell } from '@jupyterlab/cells';
 import { Notebook } from '@jupyterlab/notebook';
-import { RenderedMarkdown } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
-import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Message } from '@lumino/messaging';
 import type { Widget } from '@lumino/widgets';
 
 import { markOf } from '../outputs';
+import type { Texts } from '../translation';
 import { codeOf, isPlainBlock, showsAnswers } from './blocks';
+import { warnOfHidden } from './hidden_characters';
 import { insertBelow } from './insertion';
+import { followRenderer } from './renderers';
 import type { IPageSettings } from './settings';
 
 const WRAPPER = 'jp-nb-code';
 const BAR = 'jp-nb-code-bar';
+const WARNING = 'jp-nb-code-warning';
 
 /** The time for which a button shows what it has done. */
 const DONE_MS = 2000;
 
-/** The renderer of Markdown for all notebooks of the page. */
-export function makeAnswerFactory(
-  settings: IPageSettings,
-  trans: TranslationBundle
-): IRenderMime.IRendererFactory {
-  return {
-    safe: true,
-    mimeTypes: ['text/markdown'],
-    defaultRank: 60,
-    createRenderer: options => new AnswerView(options, settings, trans)
-  };
-}
-
-/** Markdown of an output, with buttons on its code blocks if it is part of an answer. */
-class AnswerView extends RenderedMarkdown {
+/** The buttons on the code blocks of one output with Markdown, if it is part of an answer. */
+export class AnswerButtons {
   constructor(
-    options: IRenderMime.IRendererOptions,
+    private readonly view: IRenderMime.IRenderer,
     private readonly settings: IPageSettings,
-    private readonly trans: TranslationBundle
+    private readonly trans: Texts
   ) {
-    super(options);
+    this.node = view.node;
+    followRenderer(view, {
+      onModel: model => {
+        // The outputs of a turn have a mark while it runs.
+        this.isMarked ||= markOf(model.metadata) !== undefined;
+        this.focused = this.buttons().findIndex(button => button === document.activeElement);
+      },
+      onRendered: () => {
+        this.decorate();
+        this.buttons()[this.focused]?.focus({ preventScroll: true });
+      }
+    });
     settings.changed.connect(this.decorate, this);
-  }
-
-  override async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    // The outputs of a turn have a mark while it runs.
-    this.isMarked ||= markOf(model.metadata) !== undefined;
-    const focused = this.focusedButton();
-
-    await super.renderModel(model);
-
-    this.isRendered = true;
-    this.decorate();
-    this.buttons()[focused]?.focus({ preventScroll: true });
-  }
-
-  /** The cell is known now, if this was rendered before it was attached. */
-  override onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    this.decorate();
+    view.disposed.connect(() => settings.changed.disconnect(this.decorate, this));
   }
 
   private buttons(): HTMLButtonElement[] {
     return Array.from(this.node.querySelectorAll<HTMLButtonElement>(`.${BAR} > button`));
   }
 
-  private focusedButton(): number {
-    return this.buttons().findIndex(button => button === document.activeElement);
-  }
-
   /** Add the buttons that are missing, or remove all of them. */
   private decorate(): void {
-    if (this.isDisposed || !this.isRendered) {
-      return;
-    }
-    const cell = findCellAround(this);
+    const cell = findCellAround(this.view);
     const isAnswer = cell && (this.isMarked || showsAnswers(cell.model.sharedModel.getSource()));
     if (!isAnswer || !this.settings.isOn('codeButtons')) {
-      this.node.querySelectorAll(`.${BAR}`).forEach(bar => bar.remove());
+      this.node.querySelectorAll(`.${BAR}, .${WARNING}`).forEach(added => added.remove());
       return;
     }
 
+    let number = 0;
     for (const code of this.node.querySelectorAll<HTMLElement>('pre > code:only-child')) {
       const pre = code.parentElement as HTMLElement;
       if (!pre.parentElement?.classList.contains(WRAPPER)) {
@@ -93,37 +69,57 @@ class AnswerView extends RenderedMarkdown {
         pre.replaceWith(wrapper);
         wrapper.append(pre);
       }
+      number += 1;
       if (!pre.parentElement?.querySelector(`:scope > .${BAR}`)) {
-        pre.before(this.makeBar(code));
+        pre.before(this.makeBar(code, number), ...this.makeWarning(code));
       }
     }
   }
 
-  private makeBar(code: HTMLElement): HTMLElement {
+  /** The buttons of the block with this number, as a screen reader counts them from 1. */
+  private makeBar(code: HTMLElement, number: number): HTMLElement {
+    const { trans } = this;
     const bar = document.createElement('div');
     bar.className = BAR;
     bar.setAttribute('role', 'group');
-    bar.setAttribute('aria-label', this.trans.__('Code block'));
+    bar.setAttribute('aria-label', trans.__('Code block %1', number));
     // Otherwise Enter on a button would be the shortcut that edits the cell.
     bar.dataset.lmSuppressShortcuts = 'true';
 
-    const copy = makeButton(this.trans.__('Copy'), () => {
+    const status = makeStatus();
+    const copy = makeButton(trans.__('Copy'), () => {
       Clipboard.copyToSystem(codeOf(code.textContent));
-      showDone(copy, this.trans.__('Copied'));
+      showDone(copy, status, trans.__('Copied'));
     });
-    const insert = makeButton(this.trans.__('Insert as cell'), () => {
+    copy.setAttribute('aria-label', trans.__('Copy code block %1', number));
+    const insert = makeButton(trans.__('Insert as cell'), () => {
       if (!this.insert(codeOf(code.textContent))) {
-        showDone(insert, this.trans.__('The notebook is read-only'));
+        showDone(insert, status, trans.__('The notebook is read-only'));
       }
     });
-    insert.title = this.trans.__('Insert the code as a new cell below. It does not run.');
-    bar.append(copy, insert);
+    insert.setAttribute('aria-label', trans.__('Insert as cell: code block %1', number));
+    insert.title = trans.__('Insert the code as a new cell below. It does not run.');
+    bar.append(copy, insert, status);
     return bar;
+  }
+
+  /** The warning about characters that the user does not see; none for other code. */
+  private makeWarning(code: HTMLElement): HTMLElement[] {
+    const text = warnOfHidden(codeOf(code.textContent), this.trans);
+    if (!text) {
+      return [];
+    }
+
+    const warning = document.createElement('div');
+    warning.className = WARNING;
+    warning.setAttribute('role', 'note');
+    warning.textContent = text;
+    return [warning];
   }
 
   /** Insert a cell below the one of this answer, and select it. */
   private insert(source: string): boolean {
-    const cell = findCellAround(this);
+    const cell = findCellAround(this.view);
     const notebook = cell?.parent;
     if (!cell || !(notebook instanceof Notebook) || !notebook.model) {
       return false;
@@ -136,8 +132,10 @@ class AnswerView extends RenderedMarkdown {
     return true;
   }
 
+  private readonly node: HTMLElement;
   private isMarked = false;
-  private isRendered = false;
+  /** The button that had the focus before the output was rendered again, or -1. */
+  private focused = -1;
 }
 
 /** Select a cell, scroll to it, and let it take keys: Shift+Enter runs it. */
@@ -173,12 +171,21 @@ export function makeButton(label: string, act: () => void): HTMLButtonElement {
   return button;
 }
 
-/** Show for a moment what a button has done, also to screen readers. */
-function showDone(button: HTMLButtonElement, text: string): void {
+/** An element whose text screen readers read when it changes. It must be there before. */
+function makeStatus(): HTMLElement {
+  const status = document.createElement('span');
+  status.className = 'jp-nb-said';
+  status.setAttribute('role', 'status');
+  return status;
+}
+
+/** Show for a moment what a button has done, and tell it to screen readers. */
+function showDone(button: HTMLButtonElement, status: HTMLElement, text: string): void {
   const label = (button.dataset.label ??= button.textContent ?? '');
-  button.setAttribute('aria-live', 'polite');
   button.textContent = text;
+  status.textContent = text;
   window.setTimeout(() => {
     button.textContent = label;
+    status.textContent = '';
   }, DONE_MS);
 }

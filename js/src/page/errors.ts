@@ -2,73 +2,42 @@
 
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import { Notebook, NotebookActions } from '@jupyterlab/notebook';
-import { RenderedError } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
-import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Message } from '@lumino/messaging';
 
+import type { Texts } from '../translation';
 import { findCellAround, makeButton, selectCell } from './answers';
 import { isExplained, requestWhy, usesJp } from './last_error';
-import { RunOrders } from './run_order';
+import { followRenderer } from './renderers';
+import type { RunOrders } from './run_order';
 import type { IPageSettings } from './settings';
 
 const BAR = 'jp-nb-error-bar';
 
-/** The type of the text of errors, which gives them their color. */
-const STDERR = 'application/vnd.jupyter.stderr';
-
-/** The renderer of errors for all notebooks of the page. */
-export function makeErrorFactory(
-  settings: IPageSettings,
-  trans: TranslationBundle,
-  tracker: INotebookTracker
-): IRenderMime.IRendererFactory {
-  const orders = new RunOrders(tracker);
-  return {
-    safe: true,
-    mimeTypes: ['application/vnd.jupyter.error'],
-    defaultRank: 100,
-    createRenderer: options =>
-      new ErrorView({ ...options, mimeType: STDERR }, settings, trans, tracker, orders)
-  };
-}
-
-class ErrorView extends RenderedError {
+/** The button below one traceback. */
+export class ErrorButton {
   constructor(
-    options: IRenderMime.IRendererOptions,
+    private readonly view: IRenderMime.IRenderer,
     private readonly settings: IPageSettings,
-    private readonly trans: TranslationBundle,
+    private readonly trans: Texts,
     private readonly tracker: INotebookTracker,
     private readonly orders: RunOrders
   ) {
-    super(options);
+    followRenderer(view, { onRendered: () => this.decorate() });
     settings.changed.connect(this.decorate, this);
-  }
-
-  override async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    await super.renderModel(model);
-    this.isRendered = true;
-    this.decorate();
-  }
-
-  protected override onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    this.decorate();
+    view.disposed.connect(() => settings.changed.disconnect(this.decorate, this));
   }
 
   private decorate(): void {
-    if (this.isDisposed || !this.isRendered) {
-      return;
-    }
-    this.node.querySelector(`:scope > .${BAR}`)?.remove();
-    const cell = findCellAround(this);
+    const { node } = this.view;
+    node.querySelector(`:scope > .${BAR}`)?.remove();
+    const cell = findCellAround(this.view);
     const notebook = cell?.parent;
     if (!cell || !(notebook instanceof Notebook) || !notebook.model) {
       return;
     }
     const source = cell.model.sharedModel.getSource();
     if (this.settings.isOn('errorButton') && isExplained(source) && usesJp(notebook.model)) {
-      this.node.append(this.makeBar(notebook, cell.model.id));
+      node.append(this.makeBar(notebook, cell.model.id));
     }
   }
 
@@ -115,6 +84,4 @@ class ErrorView extends RenderedError {
         return this.trans.__('The notebook is read-only.');
     }
   }
-
-  private isRendered = false;
 }

@@ -11,20 +11,17 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { makeAnswerFactory, selectCell } from './answers';
-import { makeErrorFactory } from './errors';
+import { DOMAIN, readLanguage } from '../translation';
+import { AnswerButtons, selectCell } from './answers';
+import { ErrorButton } from './errors';
 import { insertBelow } from './insertion';
 import type { INotebookOf } from './mentions';
 import { MentionProvider } from './mentions';
 import { makeProseExtension } from './prose_editor';
+import { addToRenderer } from './renderers';
+import { RunOrders } from './run_order';
 import { IPageSettings, PageSettings } from './settings';
 import { ConversationPanel } from './side_panel';
-
-/** The domain of the translations. */
-const DOMAIN = 'jp_nb';
-
-/** The rank of Markdown among the types of one output, as JupyterLab has it. */
-const MARKDOWN_RANK = 60;
 
 const settings: JupyterFrontEndPlugin<IPageSettings> = {
   id: 'jp-nb:page',
@@ -57,7 +54,9 @@ const answers: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    rendermime.addFactory(makeAnswerFactory(pageSettings, trans), MARKDOWN_RANK);
+    addToRenderer(rendermime, { mimeType: 'text/markdown' }, view => {
+      new AnswerButtons(view, pageSettings, trans);
+    });
   }
 };
 
@@ -91,8 +90,11 @@ const prose: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Before the text of an error, which every error output also has. */
-const ERROR_RANK = 100;
+/** JupyterLab shows the text of an error, which is the second type of each error. */
+const ERROR = {
+  mimeType: 'application/vnd.jupyter.error',
+  otherwise: { mimeType: 'application/vnd.jupyter.stderr', rank: 100 }
+};
 
 const errors: JupyterFrontEndPlugin<void> = {
   id: 'jp-nb:errors',
@@ -108,7 +110,10 @@ const errors: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    rendermime.addFactory(makeErrorFactory(pageSettings, trans, tracker), ERROR_RANK);
+    const orders = new RunOrders(tracker);
+    addToRenderer(rendermime, ERROR, view => {
+      new ErrorButton(view, pageSettings, trans, tracker, orders);
+    });
   }
 };
 
@@ -134,8 +139,9 @@ const conversations: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null
   ): void => {
     const used = translator ?? nullTranslator;
-    const trans = used.load(DOMAIN);
-    const panel = new ConversationPanel(tracker, used, DOMAIN);
+    const language = readLanguage(used);
+    const { trans } = language;
+    const panel = new ConversationPanel(tracker, used, language);
     shell.add(panel, 'right', { rank: PANEL_RANK });
     restorer?.add(panel, panel.id);
 

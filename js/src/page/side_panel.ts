@@ -8,6 +8,7 @@ import type { Message } from '@lumino/messaging';
 import { AccordionPanel, Widget } from '@lumino/widgets';
 
 import { KEY } from '../record';
+import type { ILanguage } from '../translation';
 import { selectCell } from './answers';
 import { insertBelow } from './insertion';
 
@@ -47,10 +48,10 @@ export class ConversationPanel extends SidePanel {
   constructor(
     private readonly tracker: INotebookTracker,
     translator: ITranslator,
-    domain: string
+    private readonly language: ILanguage
   ) {
     super({ translator });
-    this.trans = translator.load(domain);
+    this.trans = language.trans;
     this.id = 'jp-nb-conversations';
     this.addClass('jp-nb-panel');
     this.title.icon = ICON;
@@ -66,6 +67,8 @@ export class ConversationPanel extends SidePanel {
       section.addClass('jp-nb-section');
       this.addWidget(section);
     }
+    // Screen readers read that a question is open, and that it no longer is.
+    this.sections.question.node.setAttribute('role', 'status');
     if (this.content instanceof AccordionPanel) {
       this.content.setRelativeSizes(SIZES);
     }
@@ -133,10 +136,10 @@ export class ConversationPanel extends SidePanel {
   private async draw(): Promise<void> {
     const { drawOpenQuestion, drawRecord } = await import('./overview_view');
     const began = performance.now();
-    drawOpenQuestion(this.sections, this.model, this.actions, this.trans);
+    drawOpenQuestion(this.sections, this.model, this.actions, this.language);
     if (this.isRecordNew) {
       this.isRecordNew = false;
-      drawRecord(this.sections, this.model, this.actions, this.trans);
+      drawRecord(this.sections, this.model, this.actions, this.language);
     }
     this.drawnInMs = performance.now() - began;
   }

@@ -15,6 +15,7 @@ import { FormMessages } from './formmessages';
 import type { IFormModel, IFormState, IMessage, IShown } from './formmodel';
 import { KeyGuard } from './keys';
 import { FormNotifications } from './notifications';
+import { ScrollBoxes } from './scrollboxes';
 
 /** The view of one form. */
 class FormView {
@@ -51,6 +52,7 @@ class FormView {
     }
     this.model.off('msg:custom', this.onMessage);
     this.labels.dispose();
+    this.scrollBoxes.dispose();
     this.notifications.dispose();
     this.focus.dispose();
     this.input.dispose();
@@ -61,6 +63,7 @@ class FormView {
     this.keys.reset();
     this.messages.reset();
     this.labels.label(root);
+    this.scrollBoxes.follow(root);
     if (isFirst) {
       root.tabIndex = -1;
       this.messages.addNotice(root);
@@ -91,6 +94,7 @@ class FormView {
   private readonly drawing: FormDrawing;
   private readonly messages: FormMessages;
   private readonly labels: FormLabels;
+  private readonly scrollBoxes = new ScrollBoxes();
   private readonly focus: FormFocus;
   private readonly input: FormInput;
   private readonly notifications: FormNotifications;

@@ -138,8 +138,8 @@ function computeScroll(view, form, cellTop) {
 var KEEP_IN_VIEW_MS = 2e3;
 function findScroller(element) {
   for (let each = element.parentElement; each; each = each.parentElement) {
-    const isScrolling = /auto|scroll/.test(getComputedStyle(each).overflowY);
-    if (isScrolling && each.scrollHeight > each.clientHeight) {
+    const isScrolling2 = /auto|scroll/.test(getComputedStyle(each).overflowY);
+    if (isScrolling2 && each.scrollHeight > each.clientHeight) {
       return each;
     }
   }
@@ -870,6 +870,52 @@ var FormNotifications = class {
   isDisposed = false;
 };
 
+// src/widgets/scrollboxes.ts
+var BOXES = [
+  ".widget-html-content",
+  ".jp-nb-context",
+  ".jp-nb-about",
+  ".jp-nb-url",
+  ".jp-nb-lines",
+  ".jp-nb-summary li > div:first-child > *"
+].join();
+var FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+var ADDED = "jp-nb-scrolls";
+function isScrolling(box) {
+  const isHigher = box.scrollHeight > box.clientHeight + 1;
+  const isWider = box.scrollWidth > box.clientWidth + 1;
+  if (!isHigher && !isWider) {
+    return false;
+  }
+  const { overflowX, overflowY } = getComputedStyle(box);
+  return isHigher && overflowY === "auto" || isWider && overflowX === "auto";
+}
+function update(box) {
+  const isAdded = box.classList.contains(ADDED);
+  const isWanted = isScrolling(box) && !box.querySelector(FOCUSABLE);
+  if (isWanted && !isAdded && !box.hasAttribute("tabindex")) {
+    box.classList.add(ADDED);
+    box.tabIndex = 0;
+  }
+  if (!isWanted && isAdded && box !== document.activeElement) {
+    box.classList.remove(ADDED);
+    box.removeAttribute("tabindex");
+  }
+}
+var ScrollBoxes = class {
+  dispose() {
+    this.watcher.disconnect();
+  }
+  /** Look at the texts of the present step, and again when the form changes its size. */
+  follow(root) {
+    this.watcher.disconnect();
+    this.watcher.observe(root);
+  }
+  watcher = new ResizeObserver(([{ target }]) => {
+    target.querySelectorAll(BOXES).forEach(update);
+  });
+};
+
 // src/widgets/form.ts
 var FormView = class {
   constructor(model, el) {
@@ -902,6 +948,7 @@ var FormView = class {
     }
     this.model.off("msg:custom", this.onMessage);
     this.labels.dispose();
+    this.scrollBoxes.dispose();
     this.notifications.dispose();
     this.focus.dispose();
     this.input.dispose();
@@ -911,6 +958,7 @@ var FormView = class {
     this.keys.reset();
     this.messages.reset();
     this.labels.label(root);
+    this.scrollBoxes.follow(root);
     if (isFirst) {
       root.tabIndex = -1;
       this.messages.addNotice(root);
@@ -939,6 +987,7 @@ var FormView = class {
   drawing;
   messages;
   labels;
+  scrollBoxes = new ScrollBoxes();
   focus;
   input;
   notifications;
