@@ -31,7 +31,7 @@ from jp_nb.rendering.transcripts import (
     record_diff,
     recorded_change_text,
 )
-from jp_nb.toolkit.editing import source_diff
+from jp_nb.toolkit.editing import confusing_characters, source_diff
 
 
 def _show_card(answer_type: Any, answer: Any = None, *, answered: bool = True) -> dict[str, Any]:
@@ -83,6 +83,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "request_difference": request_difference.render_request_difference,
     "source_diff": source_diff.format_diff,
     "source_diff_lines": source_diff.diff_lines,
+    "suspect_lines": confusing_characters.find_suspect_lines,
     "shared_prefix": request_difference.describe_shared_prefix,
 }
 

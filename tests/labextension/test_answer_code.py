@@ -94,7 +94,7 @@ def test_code_of_an_answer_is_copied_to_the_clipboard(open_notebook: OpenNoteboo
     blocks = ask(page)
     blocks.nth(0).hover()
     blocks.nth(0).get_by_role("button", name="Copy").click()
-    blocks.nth(0).get_by_role("button", name="Copied").wait_for()
+    blocks.nth(0).locator("button", has_text="Copied").wait_for()
     page.cell(2).locator(".cm-content").click()
     page.page.keyboard.press("Control+v")
     assert sources(page)[2] == CODE

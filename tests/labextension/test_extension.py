@@ -12,6 +12,7 @@ import pytest
 
 import jp_nb
 from tests.kit.notebook_record import NotebookRecord
+from tests.kit.renderings import render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -49,6 +50,13 @@ def test_built_files_are_made_of_the_present_sources() -> None:
     package = json.loads((PROJECT / "package.json").read_text(encoding="utf-8"))
     package["jupyterlab"]["_build"] = BUILD
     assert package == PACKAGE, "run `npm run build` in js/"
+
+
+def test_page_and_kernel_warn_of_the_same_characters() -> None:
+    cases = json.loads((PROJECT / "tests" / "hidden_characters.json").read_text(encoding="utf-8"))
+    assert len(cases) > 20
+    for case in cases:  # `page.test.ts` tries them in the page's language
+        assert render("suspect_lines", case["code"]) == case["lines"], case
 
 
 def test_committed_lock_file_names_no_registry() -> None:

@@ -78,6 +78,10 @@ def test_review_outlines_its_cells_and_shows_them(lab: Lab, open_notebook: OpenN
     picture(page, "review-shown-cell")
     back.click()
     page.page.wait_for_function(f"top => ({PLACE})()[0] === top", arg=before[0])
+    page.page.emulate_media(forced_colors="active")  # it removes shadows
+    edge = "cell => getComputedStyle(cell).borderBottomWidth"
+    assert page.page.locator(".jp-nb-inserts-below").evaluate(edge) == "3px"
+    page.page.emulate_media(forced_colors="none")
 
     click(page, "Reject")
     page.output_text(1, contains="That is all.")

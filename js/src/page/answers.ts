@@ -71,7 +71,8 @@ export class AnswerButtons {
       }
       number += 1;
       if (!pre.parentElement?.querySelector(`:scope > .${BAR}`)) {
-        pre.before(this.makeBar(code, number), ...this.makeWarning(code));
+        pre.before(this.makeBar(code, number));
+        pre.after(...this.makeWarning(code));
       }
     }
   }

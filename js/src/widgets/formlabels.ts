@@ -45,6 +45,8 @@ function labelControl(box: Element, root: Element): void {
   for (const each of group ? [group] : box.querySelectorAll(FIELD)) {
     if (!each.matches('[aria-label], [aria-labelledby]')) {
       each.setAttribute('aria-labelledby', ensureId(name));
+      // Also while the name is scrolled out of view, when some tools take it for hidden.
+      each.setAttribute('aria-label', name?.textContent ?? '');
     }
     if (about.length) {
       each.setAttribute('aria-describedby', about.map(ensureId).join(' '));

@@ -616,6 +616,7 @@ function labelControl(box, root) {
   for (const each of group ? [group] : box.querySelectorAll(FIELD)) {
     if (!each.matches("[aria-label], [aria-labelledby]")) {
       each.setAttribute("aria-labelledby", ensureId(name));
+      each.setAttribute("aria-label", name?.textContent ?? "");
     }
     if (about.length) {
       each.setAttribute("aria-describedby", about.map(ensureId).join(" "));
