@@ -16,6 +16,10 @@ const INSERTS_BELOW = 'jp-nb-inserts-below';
 const INSERTS_AT_START = 'jp-nb-inserts-at-start';
 const START = 'start';
 
+/** The class of a text that the user sees, and of one that screen readers alone read. */
+const PROBLEM = 'jp-nb-show-problem';
+const SAID = 'jp-nb-said';
+
 /** A large notebook may still be drawing. */
 const SCROLL_MS = 2000;
 
@@ -103,7 +107,7 @@ export class ReviewMarks {
       const slot = cell.slot ? root.getElementsByClassName(cell.slot)[0] : undefined;
       // Screen readers read the text of an element that had this role before.
       const status = document.createElement('span');
-      status.className = 'jp-nb-show-problem';
+      status.className = PROBLEM;
       status.setAttribute('role', 'status');
       const button = makeButton(slot ? this.trans.__('Show cell') : cell.label, () => {
         void this.visit(review, panel, { button, status, cell });
@@ -132,6 +136,7 @@ export class ReviewMarks {
 
     review.visit.abort();
     review.visit = new AbortController();
+    pressed.status.className = PROBLEM;
     pressed.status.textContent = await this.show(review, panel, pressed);
   }
 
@@ -183,6 +188,8 @@ export class ReviewMarks {
     panel.node.append(back);
     review.way = { from: button, isInView: isShown, goBack };
     signal.addEventListener('abort', leave);
+    // A text with a size would make the form larger, and a form that grows scrolls into view.
+    status.className = SAID;
     return this.trans.__('Cell %1 is in view. Press the button again to go back.', index + 1);
   }
 

@@ -171,6 +171,7 @@ describe('Show cell', () => {
     button.click();
     await vi.advanceTimersByTimeAsync(500);
     expect(status.textContent).toBe('Cell 1 is in view. Press the button again to go back.');
+    expect(status.className).toBe('jp-nb-said'); // the form keeps its size
     expect(panel.node.children).toHaveLength(1);
 
     scroller.scrollTop = 70;
