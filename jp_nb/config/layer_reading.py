@@ -28,7 +28,7 @@ from jp_nb.config.partials.partial_merge import TEXT_SEPARATORS
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, describe_keys, node_at
 from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM
-from jp_nb.config.tree.named_servers import SERVERS_PATH, declare_servers
+from jp_nb.config.tree.declared_servers import SERVERS_PATH, declare_servers
 from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found
 from jp_nb.errors import ConfigProblem
 

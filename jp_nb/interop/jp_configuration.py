@@ -25,7 +25,7 @@ from jp_nb.config.setting_paths import format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.interop.jp_entry_fields import remove_spelling, remove_unsupported_fields
 from jp_nb.interop.jp_settings import JP_SHAPE, find_models, find_touched_keys
-from jp_nb.interop.omissions import Omissions
+from jp_nb.interop.omissions import NoteSetting, Omissions
 from jp_nb.interop.setting_difference import UNSETTABLE_NOTE, find_difference
 from jp_nb.interop.supported_settings import SupportedSettings
 from jp_nb.json_values import JsonObject, as_object
@@ -80,25 +80,32 @@ class JpConfiguration:
         supported = SupportedSettings(self._ours, report).select(JP_SHAPE, delta, ())
         is_plain = not unsets and entry.get("op") is None and supported == delta
 
-        # A delta that JP understands as it is.
+        # A delta that JP understands as it is. Any other one is replaced by the difference between
+        # JP's settings and ours.
         if is_plain and not self._must_be_whole(delta, ours_before):
             self._jp = merge_partials(self._jp, delta)
             # JP no longer reads a delta whose settings are directly in the entry.
             is_flat = as_object(entry.get("spelling")).get("flat") is True
             return remove_spelling(stripped) if is_flat else stripped
 
-        # Another delta is replaced by the difference between JP's settings and ours. What JP does
-        # not support of ours was reported when it was set.
-        wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
-        difference = find_difference(self._jp, wanted, touched=touched, note=report)
+        difference = self._take_difference(touched, report)
         # An entry that never had content stays, so that the entries are the same after an import.
         had_content = bool(delta or unsets or entry.get("op") == "reset")
         if had_content and not difference:
             return None
 
-        self._jp = merge_partials(self._jp, difference)
         kept = {key: item for key, item in stripped.items() if key not in ("op", "unsets", "delta")}
         return remove_spelling({**kept, "delta": difference})
+
+    def _take_difference(self, touched: JsonObject, report: NoteSetting) -> JsonObject:
+        """Return the delta between JP's settings and ours at the keys `touched`; apply it to JP's.
+
+        What JP does not support of ours was reported when it was set.
+        """
+        wanted = SupportedSettings(self._ours, lambda *_: None).select(JP_SHAPE, self._ours, ())
+        difference = find_difference(self._jp, wanted, touched=touched, note=report)
+        self._jp = merge_partials(self._jp, difference)
+        return difference
 
     def _apply(
         self, entry: JsonObject, index: int, delta: JsonObject, unsets: Sequence[str]

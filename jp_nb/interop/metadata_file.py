@@ -56,10 +56,9 @@ def format_metadata(
     is_later = last_activity is None or (last_entry is not None and last_entry > last_activity)
     is_activated = has_grown and is_later
 
-    if title is None and not is_activated and isinstance(text, str):
-        return text
-    if title is None and not has_grown:
-        return None
+    has_changed = title is not None or is_activated
+    if not has_changed:
+        return text if isinstance(text, str) else None
 
     new = dict(old)
     if title is not None:
@@ -67,7 +66,7 @@ def format_metadata(
             new["title"] = title
         else:
             new = {"title": title, **new}  # JP writes it first
-    if is_activated or last_activity is None:
+    if is_activated or last_activity is None:  # JP needs a time in each file
         moment = last_entry or _read_creation_time(properties)
         new["last_activated_at"] = format_timestamp(moment)
 

@@ -12,7 +12,8 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
+from jp_nb.config.tree.declared_servers import SERVERS_PATH
+from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import (
     AVAILABLE_PROVIDERS,
     PROVIDER_CLASSES,

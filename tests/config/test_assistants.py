@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.session.resolution.background_assistants import (
     build_inquiry_assistant,
     build_question_assistant,
@@ -73,7 +74,7 @@ def test_without_overrides_only_the_retries_differ_from_the_conversation() -> No
     for override in overrides:
         found = build_inquiry_assistant(config(override))
         assert changed(own.assistant, found) == expected
-        assert found.list_system_texts() == own.assistant.list_system_texts()
+        assert list_system_texts(found) == list_system_texts(own.assistant)
 
 
 def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) -> None:
@@ -113,7 +114,7 @@ def test_sections_and_instructions_are_appended() -> None:
     )
     found = build_question_assistant(base, target)
     assert found.name == "Judge"
-    assert found.list_system_texts() == (
+    assert list_system_texts(found) == (
         "Be brief.",
         "Choose well.",
         '<instruction title="Style">\n- No emoji.\n</instruction>',

@@ -12,6 +12,7 @@ import jp_nb as jp
 from jp_nb.config.schema import find_node
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
+from jp_nb.config.tree.system_texts import list_system_texts
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.kit.settings import Settings, setting, value_at
 from tests.kit.tools import configured, offer_now
@@ -235,7 +236,7 @@ def test_instructions_and_sections_become_system_texts_in_order() -> None:
             }
         }
     )
-    assert config.assistant.list_system_texts() == (
+    assert list_system_texts(config.assistant) == (
         "P",
         "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>",
         "# Heading\n\nplain",

@@ -9,13 +9,12 @@ from pydantic import SecretBytes
 
 from jp_nb.record.reading.question_history import LoggedAnswer, read_logged_answer
 from jp_nb.session.questions.answer_tables import read_log, read_table_rows
+from jp_nb.storage.question_logs.question_log_contents import QuestionLogLine, mark_own_lines
 from jp_nb.storage.question_logs.question_log_lines import (
-    QuestionLogLine,
     decode_log_entry,
     encode_log_entry,
     extend_chain,
     has_valid_signature,
-    mark_own_lines,
     sign_entry,
 )
 

@@ -14,7 +14,7 @@ from jp_nb.mcp.tool_calls.results import read_result
 from jp_nb.mcp.tool_definitions.definitions import read_definitions
 from jp_nb.mcp.transports.launch_resolution import LaunchContext, resolve_launch
 from jp_nb.mcp.transports.server_references import find_inputs, find_unset_listed_variables
-from jp_nb.storage.server_lists import mcp_entries, mcp_files
+from jp_nb.storage.server_lists import mcp_entries, mcp_files, server_file_search
 from tests.kit.kinds import make
 
 
@@ -33,12 +33,13 @@ class McpServer:
     @staticmethod
     def find_listed(folder: Path) -> Any:
         """Return the servers that the files around a notebook in `folder` list, and problems."""
-        return mcp_files.read_server_files(mcp_files.find_server_files(folder), folder)
+        return mcp_files.read_server_files(server_file_search.find_server_files(folder), folder)
 
     @staticmethod
     def read_file(path: Path) -> list[Any]:
         """Return the servers that the file lists: `name`, `settings`, `problem`, `notes`."""
-        return list(mcp_files.read_server_file(mcp_files.ServerFile(path, "", "user"), path.parent))
+        file = server_file_search.ServerFile(path, "", "user")
+        return list(mcp_files.read_server_file(file, path.parent))
 
     @staticmethod
     def read_entry(name: str, entry: Any) -> Any:

@@ -31,6 +31,7 @@ from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.request_settings import Request as RequestConfig
+from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents.document import Document
 from jp_nb.record.reading.turn_reader import read_turn
@@ -193,7 +194,7 @@ class TurnBench:
             provider=other or self.provider,
             provider_name=model.provider if other else "test",
             model=model.name if other else "test-model",
-            system=config.assistant.list_system_texts(),
+            system=list_system_texts(config.assistant),
             tools=(
                 await offer_tools(config, self.sources, unavailable_reason=self.person.away)
                 if self.sources

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-from jp_nb.config.tree.named_servers import SERVERS_PATH, is_declared_server
+from jp_nb.config.tree.declared_servers import SERVERS_PATH, is_declared_server
 from jp_nb.config.tree.provider_settings import AVAILABLE_PROVIDERS, PROVIDER_NAMES
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage.configuration.config_files import ConfigFiles

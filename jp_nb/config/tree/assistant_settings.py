@@ -1,8 +1,7 @@
 """Settings of the assistant: the texts of its system prompt, its model, and its requests.
 
 `AssistantOverrides` are the same settings for a separate task, such as the answer to a question.
-A *section* is one part of the system prompt. Sections and lists of instructions are sent as text in
-the order of their `position`.
+A *section* is one part of the system prompt. `system_texts.py` makes the texts for the model.
 
 Source: `docs/configuration.md`.
 """
@@ -51,23 +50,6 @@ class Section(ShortTable):
     position: Whole = 0
     """Sections are sorted by this number."""
 
-    def render(self) -> str:
-        """Return the section as text for the model."""
-        content = self.content.strip()
-        if self.tag is None:
-            return f"# {self.title}\n\n{content}" if self.title else content
-
-        # A CDATA section may contain anything but its own end, which is divided into two sections.
-        if any(sign in content for sign in "<>&"):
-            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
-
-        title = ""
-        if self.title:
-            from xml.sax.saxutils import quoteattr
-
-            title = f" title={quoteattr(self.title)}"
-        return f"<{self.tag}{title}>\n{content}\n</{self.tag}>"
-
 
 class Contrast(ConfigTable):
     """A good and a bad example."""
@@ -78,11 +60,6 @@ class Contrast(ConfigTable):
     """The bad example."""
     reason: str | None = None
     """The reason for the difference."""
-
-    def format(self) -> str:
-        """Return the examples as text for the model."""
-        text = f"Good: {self.good}\nBad: {self.bad}"
-        return f"{text}\nReason: {self.reason}" if self.reason else text
 
 
 Example = Annotated[
@@ -105,23 +82,6 @@ class Instruction(ConfigTable):
     """The instructions."""
     examples: Annotated[list[Example], APPEND_MERGE] = Field(default_factory=list)
     """Examples: a text, or a good and a bad example."""
-
-    def to_section(self) -> Section:
-        """Return a section with the tag `instruction`."""
-        parts = [self.description or ""]
-        parts.append("\n".join(f"- {item}" for item in self.items))
-
-        if self.examples:
-            parts.append("**Examples**")
-        for example in self.examples:
-            parts.append(example.format() if isinstance(example, Contrast) else example)
-
-        return Section(
-            content="\n\n".join(part for part in parts if part),
-            tag="instruction",
-            title=self.title,
-            position=self.position,
-        )
 
 
 def make_default_instructions() -> list[Instruction]:
@@ -173,13 +133,6 @@ class Assistant(ConfigTable):
     tool."""
     model: Model = table()
     request: Request = table()
-
-    def list_system_texts(self) -> tuple[str, ...]:
-        """Return the system texts in the order in which they are sent."""
-        sections = [*self.system_prompt_sections, *(i.to_section() for i in self.instructions)]
-        sections.sort(key=lambda section: section.position)
-        texts = [self.system_prompt, *(section.render() for section in sections)]
-        return tuple(text for text in texts if text.strip())
 
 
 class AssistantOverrides(ConfigTable):

@@ -1,8 +1,7 @@
 """Settings of servers that the user names: `providers.llm.servers.NAME`, used as `-m NAME/MODEL`.
 
 A server speaks a known API (`dialect`), perhaps with differences from a known server (`profile`).
-A model id is read apart from the configuration, so the names of all servers that a configuration of
-this process has declared are kept here. `Llm.require` checks that the effective one has the server.
+The names of servers are in `declared_servers.py`.
 
 Source: `docs/configuration.md`, `docs/providers.md`.
 """
@@ -10,8 +9,6 @@ Source: `docs/configuration.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -26,10 +23,8 @@ from jp_nb.config.tree.base import (
     Flag,
     before,
 )
-from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES, ProviderConfig
+from jp_nb.config.tree.provider_settings import ProviderConfig
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
-
-SERVERS_PATH: Final = "providers.llm.servers"
 
 MAX_HEADER_CHARS: Final = 1_000
 """Maximum length of the value of a configured header."""
@@ -137,44 +132,3 @@ class Server(ProviderConfig):
     differences."""
     images: Flag | None = None
     """`true` if the models accept images. Unset, it depends on the profile."""
-
-
-_DECLARED_SERVERS: set[str] = set()
-"""Names of the servers that a configuration in this process has declared."""
-_SERVER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_RESERVED_NAMES: Final = frozenset({"aliases", "servers"})
-
-
-def check_server_name(name: str) -> str:
-    """Return `name`, which may name a server from now on.
-
-    Raises:
-        ValueError: It is invalid, or the name of a built-in provider.
-    """
-    if name in PROVIDER_CLASSES:
-        raise ValueError(
-            f"{name!r} is the name of a built-in provider, whose settings are "
-            f"`providers.llm.{name}`. Give the server another name"
-        )
-
-    if name in _RESERVED_NAMES or not _SERVER_NAME.fullmatch(name):
-        raise UnexpectedValueError(
-            "at most 40 small letters, digits, `-`, and `_`, beginning with a letter",
-            cause=f"{shorten_for_error(name)!r} cannot be the name of a server",
-        )
-
-    _DECLARED_SERVERS.add(name)
-    return name
-
-
-def declare_servers(servers: object) -> None:
-    """Let model ids name the `servers`, the table of a configuration that is about to be read."""
-    for name in servers if isinstance(servers, Mapping) else ():
-        if isinstance(name, str):
-            with suppress(ValueError):  # reported where the table is read
-                check_server_name(name)
-
-
-def is_declared_server(name: str) -> bool:
-    """Return True if a configuration of this process has declared the server `name`."""
-    return name in _DECLARED_SERVERS

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.base import APPEND_SET_MERGE, ConfigTable, before, read_on_off, table
+from jp_nb.config.tree.declared_servers import SERVERS_PATH, check_server_name
 from jp_nb.config.tree.model_id import ModelIdOrAlias
-from jp_nb.config.tree.named_servers import SERVERS_PATH, Server, check_server_name
+from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import (
     AVAILABLE_PROVIDERS,
     PROVIDER_CLASSES,

@@ -21,7 +21,7 @@ from IPython import get_ipython
 from jp_nb.agent.provider import ModelList
 from jp_nb.config.setting_paths import look_up, parse_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.named_servers import SERVERS_PATH
+from jp_nb.config.tree.declared_servers import SERVERS_PATH
 from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError

@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.secrets.secret_names import is_secret_name
-from jp_nb.config.tree.named_servers import SERVERS_PATH, Server
+from jp_nb.config.tree.declared_servers import SERVERS_PATH
+from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import OpenAi, ProviderConfig
 from jp_nb.config.tree.value_errors import describe_found
 from jp_nb.errors import ConfigError

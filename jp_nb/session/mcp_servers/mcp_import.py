@@ -26,13 +26,8 @@ from jp_nb.errors import UsageError
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.server_lists.mcp_entries import ServerEntry
-from jp_nb.storage.server_lists.mcp_files import (
-    ListedServer,
-    ServerFile,
-    ServerFiles,
-    find_server_files,
-    read_server_files,
-)
+from jp_nb.storage.server_lists.mcp_files import ListedServer, ServerFiles, read_server_files
+from jp_nb.storage.server_lists.server_file_search import ServerFile, find_server_files
 
 Target = Literal["user", "workspace"]
 KeyChoice = Literal["variables", "copy"]

@@ -27,8 +27,9 @@ from jp_nb.record.reading.question_history import (
 from jp_nb.session.configuration.settings import Settings
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.key_file import KeyFile
+from jp_nb.storage.question_logs.question_log_contents import LogContents
 from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
-from jp_nb.storage.question_logs.question_log_lines import LogContents, LogEntry
+from jp_nb.storage.question_logs.question_log_lines import LogEntry
 from jp_nb.storage.trust import PendingConsent, PendingLeaf
 
 

@@ -25,6 +25,7 @@ from jp_nb.config.tree.assistant_settings import Assistant, QuestionAssistant
 from jp_nb.config.tree.compaction_settings import CompactionRule, SummaryConfig
 from jp_nb.config.tree.model_id import ModelId
 from jp_nb.config.tree.providers_table import Llm
+from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.errors import ConfigError
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.model_access.provider_pool import ProviderPool
@@ -155,7 +156,7 @@ class BackgroundModels:
             provider=provider,
             model=model_id.name,
             provider_name=model_id.provider,
-            system=assistant.list_system_texts(),
+            system=list_system_texts(assistant),
             parameters=make_model_parameters(assistant.model.parameters),
             request=assistant.request,
             is_replayed=cassette is not None and cassette.is_offline,

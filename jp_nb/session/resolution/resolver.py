@@ -26,6 +26,7 @@ from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_id import ModelId
 from jp_nb.config.tree.providers_table import Llm
+from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.errors import ToolSourceError
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.providers.scripts.scripted import ScriptedProvider
@@ -189,7 +190,7 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=(*assistant.list_system_texts(), *project, *tools.instructions),
+            system=(*list_system_texts(assistant), *project, *tools.instructions),
             tools=tools,
             tool_choice=choice,
             parameters=make_model_parameters(assistant.model.parameters),

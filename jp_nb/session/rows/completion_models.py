@@ -30,6 +30,7 @@ from jp_nb.config.partials.partial_change import apply_change
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.providers_table import Llm
+from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.config.validation import validate_config
 from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream
@@ -222,7 +223,7 @@ def _open_model(pool: ProviderPool, config: AppConfig, system: str | None) -> Op
     provider = pool.open(model.provider, config.providers.llm)
     cassette = pool.cassette  # of the provider that was just opened
 
-    texts = assistant.list_system_texts()
+    texts = list_system_texts(assistant)
     if system is not None:
         texts = (system,) if system.strip() else ()
 

@@ -41,13 +41,12 @@ from jp_nb.storage.question_logs.newest_signed_line import (
     read_newest_signed,
     store_newest_signed,
 )
+from jp_nb.storage.question_logs.question_log_contents import LogContents, mark_own_lines
 from jp_nb.storage.question_logs.question_log_lines import (
     AFTER_KEY,
-    LogContents,
     LogEntry,
     encode_log_entry,
     extend_chain,
-    mark_own_lines,
     sign_entry,
 )
 

@@ -30,7 +30,8 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, sorted_json
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.server_lists.mcp_entries import ServerEntry
-from jp_nb.storage.server_lists.mcp_files import ServerFile, ServerScope, read_server_file
+from jp_nb.storage.server_lists.mcp_files import read_server_file
+from jp_nb.storage.server_lists.server_file_search import ServerFile, ServerScope
 from jp_nb.text import one_line
 
 MCP_FILES_PATH: Final = ("providers", "mcp_files")
