@@ -110,7 +110,11 @@ def spell_hidden(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(_spell(char) if _is_hidden(char) else char for char in text)
+
+    def spell_if_hidden(char: str) -> str:
+        return _spell(char) if _is_hidden(char) else char
+
+    return "".join(map(spell_if_hidden, text))
 
 
 @lru_cache(maxsize=4096)

@@ -53,6 +53,10 @@ def _read_number(content: bytes, order: Literal["big", "little"]) -> int:
 
 
 def _read_jpeg_size(content: bytes) -> tuple[int, int]:
+    """Return width and height of a JPEG, from its first segment that has them; 0, 0 without one.
+
+    A segment begins with 0xFF, its marker, and two bytes with its length.
+    """
     position = 2
     for _ in range(_MAX_SEGMENTS):
         if position + 9 > len(content) or content[position] != 0xFF:
@@ -74,11 +78,12 @@ def _read_jpeg_size(content: bytes) -> tuple[int, int]:
 
 
 def _read_webp_size(content: bytes) -> tuple[int, int]:
+    """Return width and height of a WebP image, whose three formats store them differently."""
     match content[12:16]:
         case b"VP8X":
-            return 1 + _read_number(content[24:27], "little"), 1 + _read_number(
-                content[27:30], "little"
-            )
+            width = 1 + _read_number(content[24:27], "little")
+            height = 1 + _read_number(content[27:30], "little")
+            return width, height
         case b"VP8L" if len(content) >= 25:
             bits = _read_number(content[21:25], "little")
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)

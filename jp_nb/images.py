@@ -1,5 +1,8 @@
 """Images and PDFs for models, and the limits of providers for them.
 
+Providers refuse a request with an image that is too large or damaged. So images are checked before
+they are recorded and sent.
+
 Source: `docs/record.md`.
 """
 

@@ -1,5 +1,8 @@
 """Read JSON text with limits, and measure values that come from outside.
 
+JSON of a notebook, a model, a server, or a file may be nested so deeply, or be so large, that code
+which reads it later fails. Functions raise `ValueError` for it, or measure it.
+
 Source: `docs/record.md`: notebook JSON has no infinities and a limited depth.
 """
 
@@ -134,6 +137,7 @@ def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
     chars_left = chars
     # The parts that are left of each container around the current part, the innermost last.
     open_parts: list[Iterator[object]] = [iter((value,))]
+
     while open_parts:
         part = next(open_parts[-1], _END)
         if part is _END:
@@ -143,6 +147,7 @@ def is_larger(value: object, *, items: int, chars: int, levels: int) -> bool:
         elif isinstance(part, (dict, list, tuple)):
             items_left -= len(part)
             open_parts.append(_iterate_parts(part))
+
         if items_left < 0 or chars_left < 0 or len(open_parts) > levels + 1:
             return True
 

@@ -185,9 +185,11 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     for start in known:
         trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
         on_trail = {start}
+
         while trail:
             path, following = trail[-1]
             step = next(following, None)
+
             if step is None:
                 trail.pop()
                 on_trail.discard(path)

@@ -86,8 +86,10 @@ def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
     values: dict[bytes, bytes] = {}
     depth = 0
     key = b""
+
     for match in _TOKEN.finditer(fields):
         token = match[0]
+
         if token in (b"<<", b"["):
             depth += 1
         elif token in (b">>", b"]"):

@@ -1,5 +1,7 @@
 """JSON schemas of Python types, made by pydantic, without values that JSON cannot express.
 
+A tool's parameters and a structured answer are described to the model by such a schema.
+
 Equal types have equal schemas in each kernel, so that requests repeat byte for byte.
 """
 
@@ -49,11 +51,11 @@ def without_infinite_numbers(schema: Schema) -> JsonObject:
     An example is the default `float("inf")` of a parameter, which is optional without it as well.
     """
     result: JsonObject = {}
+
     for keyword, value in schema.items():
         if keyword in NAMED_KEYWORDS and isinstance(value, dict):
-            result[keyword] = {
-                name: _without_infinite_numbers(item) for name, item in value.items()
-            }
+            parts = {name: _without_infinite_numbers(item) for name, item in value.items()}
+            result[keyword] = parts
         elif keyword in LIST_KEYWORDS and isinstance(value, list):
             result[keyword] = [_without_infinite_numbers(item) for item in value]
         elif keyword in SINGLE_KEYWORDS and isinstance(value, dict):

@@ -187,8 +187,10 @@ def map_models(
         return value
     if node.table is ModelId:
         return replace_model(keys, value)
+
     if is_wrapper(value, node):  # a list, text, or map with its merge strategy
         return {**value, "value": map_models(node, value["value"], replace_model, keys)}
+
     if isinstance(value, list) and node.kind == "list":
         return [
             map_models(node.item, item, replace_model, (*keys, str(index)))
@@ -196,6 +198,7 @@ def map_models(
         ]
     if not isinstance(value, dict):
         return value
+
     return {
         key: map_models(node.child(key), item, replace_model, (*keys, key))
         for key, item in value.items()

@@ -1,5 +1,7 @@
 """Conditions of rules as text: for a configuration file, and for the user.
 
+A condition limits an argument of a tool call, such as `path = "inside:."` (`argument_rules.py`).
+
 Source: `docs/configuration.md`.
 """
 

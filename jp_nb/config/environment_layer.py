@@ -1,5 +1,8 @@
 """The layer of the environment variables, such as `JP_CFG_ASSISTANT__MODEL__ID`.
 
+A *layer* is the settings of one source. It overrides the configuration files, and the conversation
+overrides it (`layers.py`).
+
 Source: `docs/configuration.md`.
 """
 

@@ -113,6 +113,7 @@ class SchemaNode:
         """Return the node at `key` below this one, or None. A map has a node for every key."""
         if (known := self._fields.get(key)) is not None:
             return known
+
         match self.kind:
             case "json":
                 return JSON
@@ -121,12 +122,17 @@ class SchemaNode:
             case "list":
                 return self.item if is_index(key) or isinstance(key, Element) else None
             case "table":
-                field = self.table.model_fields.get(key) if self.table is not None else None
-                if field is not None:
-                    node = SchemaNode(field.annotation, field.metadata)
-                    return self._fields.setdefault(key, node)
-                return JSON if self.has_free_keys else None
+                return self._find_field(key)
         return None
+
+    def _find_field(self, key: str) -> SchemaNode | None:
+        """Return the node of a field of this table, which is kept; None if it has no such field."""
+        field = self.table.model_fields.get(key) if self.table is not None else None
+        if field is None:
+            return JSON if self.has_free_keys else None
+
+        node = SchemaNode(field.annotation, field.metadata)
+        return self._fields.setdefault(key, node)
 
     @property
     def has_plain_form(self) -> bool:

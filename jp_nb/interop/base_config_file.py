@@ -1,5 +1,8 @@
 """`base_config.json` of a JP directory: the configuration at the beginning of a conversation.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 The file is the configuration itself, or `{"base": {…}, "init": [{…}, …]}`: then `init` has the
 first configuration changes of the conversation, which `jp_nb` stores as its first entries.
 

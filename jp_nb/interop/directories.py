@@ -1,5 +1,8 @@
 """Load JP's conversation directories from the disk.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 Source: `docs/record.md`.
 """
 
@@ -98,13 +101,17 @@ def read_files(folder: Path) -> FolderContent:
                 if content is None:
                     raise StorageError("expected a regular file", place=name)
                 files[name] = content
-            elif not is_temporary(name):
-                content = _read_other_file(path, remaining_bytes)
-                if content is None:
-                    skipped.append(name)
-                else:
-                    files[name] = content
-                    remaining_bytes -= len(content)
+                continue
+
+            if is_temporary(name):
+                continue
+
+            content = _read_other_file(path, remaining_bytes)
+            if content is None:
+                skipped.append(name)
+            else:
+                files[name] = content
+                remaining_bytes -= len(content)
     except OSError as exc:
         raise StorageError(f"{exc.filename or folder}: {exc.strerror or exc}") from exc
 

@@ -1,5 +1,8 @@
 """Read the files of a JP directory into a `jp` object. No I/O.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 A `jp` object (`record_shape.py`) is the conversation as a notebook stores it. Details of the files
 that it cannot express otherwise are stored on the entries (`jp_entries.py`) and in
 `conversation.origin`, so that `directory_writer.py` writes unchanged parts back byte for byte.
@@ -56,6 +59,7 @@ def read_directory(
         older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
         raise StorageError(f"not a conversation of JP: {EVENTS_FILE} is missing{older}", place=name)
 
+    # The texts of the entries, each with the text before it, and the text after the last one.
     sources, after = read_list(decode_file(files[EVENTS_FILE], EVENTS_FILE), EVENTS_FILE)
     events: list[JsonObject] = []
     for index, source in enumerate(sources):

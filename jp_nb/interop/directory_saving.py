@@ -1,5 +1,8 @@
 """Save conversations to the disk as JP's conversation directories.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 Source: `docs/record.md`.
 """
 

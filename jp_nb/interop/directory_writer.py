@@ -1,5 +1,8 @@
 """Write a `jp` object as the files of a JP directory, in one of two dialects. No I/O.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 `native` reproduces imported entries byte for byte, and writes new ones in JP's form. `jp-head` is
 the dialect that the newest JP loads (`jp_dialect.py`).
 

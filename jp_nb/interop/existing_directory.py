@@ -1,5 +1,8 @@
 """Read a folder before an export writes into it, and refuse one that the export would damage.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 Source: `docs/record.md`.
 """
 

@@ -1,5 +1,7 @@
 """`JpConfiguration`: convert the configuration of a conversation to settings that JP supports.
 
+JP is a command-line assistant, which has most of the settings of `jp_nb` (`jp_settings.py`).
+
 JP refuses unknown keys in the settings of a tool, needs a model that it knows, and has no operation
 to unset a setting. So a change is exported as the difference between the settings that JP has and
 those that it should have after the change. The settings of JP are in `jp_settings.py`.
@@ -89,7 +91,7 @@ class JpConfiguration:
             return remove_spelling(stripped) if is_flat else stripped
 
         difference = self._take_difference(touched, report)
-        # An entry that never had content stays, so that the entries are the same after an import.
+        # An entry that was empty already stays.
         had_content = bool(delta or unsets or entry.get("op") == "reset")
         if had_content and not difference:
             return None

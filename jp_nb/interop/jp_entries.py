@@ -1,5 +1,7 @@
 """Convert the entries of JP's `events.json` from and to the entries of a record. No I/O.
 
+JP is a command-line assistant. `events.json` of a conversation is the list of its entries.
+
 JP encodes tool arguments, tool results, and metadata in base64. A text that base64 cannot restore
 is stored unchanged, and `verbatim` of the entry lists its JSON pointer. The `spelling` of an entry
 (`jp_nb.interop.json_spelling`) holds the differences from JP's usual text. It may also have:

@@ -1,5 +1,8 @@
 """Remove the fields of an entry that JP does not know. It would drop them when it saves.
 
+JP is a command-line assistant that reads exported conversations. Each omission is reported to the
+user (`Omissions`).
+
 Source: `docs/record.md`.
 """
 

@@ -1,5 +1,8 @@
 """The order of keys in the entries of JP's files.
 
+JP is a command-line assistant. A notebook sorts the keys of an entry; an export writes them in this
+order, so that an imported entry is written back byte for byte.
+
 Source: `docs/record.md`.
 """
 

@@ -30,10 +30,12 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
         return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_json, one, other))
+
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other or _as_float(one) == _as_float(other)
+
     if isinstance(one, str) and isinstance(other, str):
         return one == other or replace_surrogates(one) == replace_surrogates(other)
     return one == other

@@ -1,5 +1,7 @@
 """The spelling of JSON text: what JP's usual form of a value lacks to reproduce a text of JP.
 
+JP is a command-line assistant, whose files are written back byte for byte if nothing has changed.
+
 A notebook stores values, not texts: it sorts keys, and a page turns `1.0` into `1`. The *spelling*
 of a text is stored with its value and holds the differences from JP's form:
 
@@ -62,8 +64,9 @@ def apply_spelling(usual: JsonValue, spelling: JsonValue, pad: str = "") -> str:
     Parts that do not fit are ignored. The caller handles the spelling `{"text": …}`.
     """
     orders = as_object(spelling).get("order")
-    next_orders = iter(orders if isinstance(orders, list) else [])
-    value = _reorder(usual, next_orders)
+    if not isinstance(orders, list):
+        orders = []
+    value = _reorder(usual, iter(orders))
 
     for pointer, token in as_object(as_object(spelling).get("numbers")).items():
         if isinstance(token, str) and pointer:
@@ -79,7 +82,8 @@ def _add_orders(value: JsonValue, usual: Any, orders: list[JsonValue]) -> None:
             indexes = {key: index for index, key in enumerate(usual)}
             order = [indexes[key] for key in value]
             is_usual = order == list(range(len(order)))
-            orders.append(0 if is_usual else order)  # type: ignore[arg-type]
+            stored: Any = 0 if is_usual else order
+            orders.append(stored)
         for key, item in value.items():
             _add_orders(item, usual[key], orders)
     elif isinstance(value, list):

@@ -208,6 +208,7 @@ def render_json(value: JsonValue, pad: str = "") -> str:
 def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
     """Append the text of `value` to `parts`; see `render_json`."""
     inner = pad + "  "
+
     match value:
         case dict() if value:
             start = "{\n"
@@ -216,6 +217,7 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
                 _render(item, inner, parts)
                 start = ",\n"
             parts.append(f"\n{pad}}}")
+
         case list() if value:
             start = "[\n"
             for item in value:
@@ -223,6 +225,7 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
                 _render(item, inner, parts)
                 start = ",\n"
             parts.append(f"\n{pad}]")
+
         case NumberText():
             parts.append(value)
         case int() | float() if not isinstance(value, bool):

@@ -1,5 +1,8 @@
 """`metadata.json` of a JP directory: the title, and the time of the last activity.
 
+JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
+`base_config.json`, and `events.json` (`directory_files.py`).
+
 Source: `docs/record.md`.
 """
 

@@ -1,5 +1,7 @@
 """`Omissions`: the parts of a conversation that an export omitted or converted, for the user.
 
+JP, a command-line assistant, does not support everything that a notebook stores.
+
 Equal changes of several entries share a line: `events[0-3, 7].event_id: JP has no such field`.
 """
 
@@ -58,4 +60,8 @@ def _format_runs(indexes: list[int]) -> list[str]:
         else:
             runs.append([index, index])
 
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    texts: list[str] = []
+    for first, last in runs:
+        text = str(first) if first == last else f"{first}-{last}"
+        texts.append(text)
+    return texts

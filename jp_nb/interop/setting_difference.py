@@ -1,5 +1,7 @@
 """Find the delta that turns the settings that JP has into those that it should have.
 
+JP is a command-line assistant, which has most of the settings of `jp_nb` (`jp_settings.py`).
+
 A *delta* has new values by key, which JP merges into its settings. The shape of a setting
 (`jp_settings.py`) tells how, and so which value the delta needs:
 

@@ -1,5 +1,7 @@
 """Remove the settings that JP does not know from a configuration, and convert values for JP.
 
+JP is a command-line assistant, which has most of the settings of `jp_nb` (`jp_settings.py`).
+
 The *shape* of a setting tells what its value may be in JP: a table of shapes by key, or one of the
 words in `jp_settings.py`. `has_strategy` is True for a value with the strategy of its merge:
 `{"value": …, "strategy": "replace"}`.

@@ -1,5 +1,7 @@
 """Locks on files, among processes and threads.
 
+A lock belongs to an open file and ends with its process, so a killed process leaves none behind.
+
 Source: `docs/record.md`.
 """
 

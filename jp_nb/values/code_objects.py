@@ -121,6 +121,7 @@ def _read_docstring(value: Any) -> list[str]:
 
 
 def _list_names(names: list[str], limits: DescriptionLimits) -> str:
+    """Return as many names as fit in half of the room, with an expression for all of them."""
     room = limits.chars // 2
 
     shown = []

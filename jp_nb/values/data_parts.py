@@ -1,5 +1,7 @@
 """Select the first, last, or evenly spaced items of a value, and split its rows into pieces.
 
+These are parts of data that a tool shows to the model: `head`, `tail`, or `sample`.
+
 Source: `docs/notebook-tools.md`.
 """
 

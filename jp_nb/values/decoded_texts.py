@@ -1,5 +1,8 @@
 """Read the text of strings, bytes, buffers, and lists of characters, for the search for secrets.
 
+A secret may be in a variable in another form than a `str`: as bytes, as an array of characters, or
+in an object of pydantic that hides it.
+
 Source: `docs/notebook-tools.md`.
 """
 

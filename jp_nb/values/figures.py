@@ -90,6 +90,7 @@ def _draw(figure: Any, limits: DescriptionLimits) -> bytes:
 
 
 def _format_axes(axes: Any) -> str:
+    """Return one line: title, labels and ranges of x and y, number of lines, and legend."""
     words = [type(axes).__name__]
     if title := axes.get_title():
         words.append(f"title {_quote(title)}")
@@ -166,16 +167,19 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
         title = f"{title}, titled {_quote(text)}"
     if limits.brief:
         return title
+
     lines = [title]
     for letter in "xy":
         axis = getattr(layout, f"{letter}axis", None)
         if label := getattr(getattr(axis, "title", None), "text", None):
             lines.append(f"{letter} axis: {_quote(label)}")
+
     lines += [f"{number}. {_format_trace(trace)}" for number, trace in enumerate(traces[:30], 1)]
     if len(traces) > 30:
         lines.append(limits.more(len(traces) - 30, "trace", ".data[30:]"))
+
     text = "\n".join(lines)
-    if "kaleido" not in sys.modules:
+    if "kaleido" not in sys.modules:  # plotly draws with this package
         return f"{text}\n(Not drawn: the package kaleido is not imported.)"
     return _add_image(text, limits, lambda: _render_plotly(value, limits))
 

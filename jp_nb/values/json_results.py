@@ -71,9 +71,11 @@ def _find_sets(value: object) -> bool | None:
 
     # The parts that are left of each container around the current part, the innermost last.
     open_parts: list[Iterator[object]] = [iter((value,))]
+
     while open_parts:
         part = next(open_parts[-1], _END)
         kind = type(part)
+
         if part is _END:
             open_parts.pop()
             continue
@@ -90,6 +92,7 @@ def _find_sets(value: object) -> bool | None:
                 return None
             has_sets = has_sets or is_set
             open_parts.append(iter(_list_parts(part)))
+
         if items > MAX_JSON_ITEMS or chars > MAX_JSON_CHARS or len(open_parts) > MAX_JSON_LEVELS:
             return None
     return has_sets

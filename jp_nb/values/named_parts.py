@@ -103,6 +103,7 @@ def _read_view(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_sequence(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    """Yield the items. They have names in a pair, and in a table of rows with a header."""
     items = list(islice(value, MAX_READ_ITEMS))
     if len(items) == 2 and type(items[0]) is str:
         yield items[0], items[1]  # a pair of a name and its value

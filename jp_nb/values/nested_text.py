@@ -183,7 +183,9 @@ class NestedText:
             return ""
         if key.is_field:
             return f"{key.value}="
-        return f"{self.write(key.value, room if self._greedy else _KEY_CHARS)}: "
+
+        key_room = room if self._greedy else _KEY_CHARS
+        return f"{self.write(key.value, key_room)}: "
 
     def write_part(self, key: object, item: object, room: int) -> str:
         """Return the text of `item`, whose key or name is `key`, in at most `room` characters."""

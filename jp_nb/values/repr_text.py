@@ -1,5 +1,8 @@
 """The text of a value by its own code: `repr`, `str`, or IPython's `text/plain`, with a limit.
 
+A description falls back to this text if nothing else describes the value. The code of the value may
+fail or write without an end.
+
 Source: `docs/values.md`.
 """
 

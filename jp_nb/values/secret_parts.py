@@ -46,7 +46,8 @@ def without_secret_parts(value: Any) -> Any:
         kept: list[object] = []
         for name, item in zip(names, list(value), strict=True):
             replacement = hide_part(name, item)
-            kept.append(item if replacement is None else replacement)
+            shown = item if replacement is None else replacement
+            kept.append(shown)
         return kept if is_a(value, "builtins", "list") else tuple(kept)
 
     clear = _CLEARERS.find(value)

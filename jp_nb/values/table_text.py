@@ -1,5 +1,8 @@
 """`Table`: lay out a frame of any library as text, its columns and then its first and last rows.
 
+A frame is read into a `Table` (`frames.py`). The description names omitted rows and columns, with
+an expression for them: `… 80 more rows; df[5:25] has the next`.
+
 Source: `docs/values.md`.
 """
 

@@ -1,5 +1,8 @@
 """Parse paths such as `df.columns[0]` to parts of values, and follow the paths of the user.
 
+The user writes such a path in `{{…}}` or as an attachment. A path of the model leads only through
+data (`data_access.py`).
+
 Source: `docs/notebook-tools.md`.
 """
 

@@ -166,9 +166,9 @@ def _iter_list_leaves(
         return
 
     for item in items:
-        name = get_identity(node, item)
-        element = Element(item if name is None else name)
-        yield (*keys, element), item
+        identity = get_identity(node, item)
+        name = item if identity is None else identity
+        yield (*keys, Element(name)), item
 
 
 def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:

@@ -43,19 +43,23 @@ def replace_keys(server: str, settings: Mapping[str, JsonValue]) -> WithoutKeys:
     for path in find_literal_secrets(settings):  # such as `url`, `env.TOKEN`, and `arguments`
         setting, _, name = path.partition(".")
         value = settings[setting]
+
         if isinstance(value, list):
             words = _replace_arguments(server, list(map(str, value)), variables)
             replaced[setting] = [*words]
+
         elif isinstance(value, dict):
             # A variable of the program takes its value from the one of the same name.
             variable = name if setting == "env" else make_variable(server, name)
-            table = replaced[setting]
+            table = replaced[setting]  # other keys of it may be replaced already
             assert isinstance(table, dict)
             replaced[setting] = {**table, name: _refer(str(value[name]), variable)}
             variables[path] = variable
+
         else:
             variables[path] = make_variable(server, setting)
             replaced[setting] = f"${{{variables[path]}}}"
+
     return WithoutKeys(replaced, variables)
 
 
@@ -81,7 +85,8 @@ def _replace_arguments(
 
         option = _OPTION.fullmatch(text)
         before = arguments[number - 1] if number else ""
-        if option is not None and "://" not in text:
+
+        if option is not None and "://" not in text:  # an address has a colon as well
             variable = make_variable(server, option["name"])
             begin = option.end("separator")
             words.append(text[:begin] + _refer(text[begin:], variable))
@@ -91,7 +96,9 @@ def _replace_arguments(
         else:
             variable = make_variable(server, "argument", str(number + 1))
             words.append(_refer(text, variable))
+
         variables[f"arguments.{number}"] = variable
+
     return words
 
 

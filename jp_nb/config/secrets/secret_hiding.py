@@ -1,4 +1,7 @@
-"""Hide secrets in any text: API keys, and values of secret names, as in `password = "…"`."""
+"""Hide secrets in any text: API keys, and values of secret names, as in `password = "…"`.
+
+A secret in a text is replaced by `(set, not shown)`, and the rest of the text stays.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Settings of the compaction of long conversations.
 
+A compaction omits parts of earlier turns from the requests, or replaces them by a summary. The
+record keeps them.
+
 Source: `docs/configuration.md`, `docs/record.md` (RFD 064).
 """
 

@@ -1,5 +1,8 @@
 """Model ids: `PROVIDER/NAME` as a text or a table, or an alias of one.
 
+An alias names another model id (`providers.llm.aliases`). It is resolved later (`aliases.py`), so
+here any word is one.
+
 Source: `docs/configuration.md`.
 """
 

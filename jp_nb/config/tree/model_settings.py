@@ -54,6 +54,7 @@ class ReasoningConfig(ConfigTable):
 
 
 def _read_reasoning(value: Any) -> Any:
+    """Return `off`, `auto`, or a table: an effort alone is `{effort: …}`."""
     # Here, `auto` is the mode of `ReasoningSetting`, not the effort of `ReasoningConfig`.
     if isinstance(value, ReasoningConfig) or value in ("off", "auto"):
         return value

@@ -46,7 +46,8 @@ def _make_section(instruction: Instruction) -> Section:
     if instruction.examples:
         parts.append("**Examples**")
     for example in instruction.examples:
-        parts.append(_format_contrast(example) if isinstance(example, Contrast) else example)
+        text = _format_contrast(example) if isinstance(example, Contrast) else example
+        parts.append(text)
 
     return Section(
         content="\n\n".join(part for part in parts if part),

@@ -303,6 +303,7 @@ class QuestionConfig(ConfigTable):
 
 
 def _read_inline_results(value: Any) -> Any:
+    """Return `off`, `full`, or a number of lines."""
     if isinstance(value, bool):
         return "full" if value else "off"
     if value in ("off", "full"):

@@ -190,8 +190,15 @@ class _CassetteReader:
                 f"the response to the request of line {line}: {exc}", RECORD_AGAIN_HINT
             ) from exc
 
-        number = len(self._cassette.exchanges)
-        self._cassette.exchanges.append(StoredExchange(line, request, summary, events, end, number))
+        exchange = StoredExchange(
+            line=line,
+            request=request,
+            summary=summary,
+            events=events,
+            end=end,
+            number=len(self._cassette.exchanges),
+        )
+        self._cassette.exchanges.append(exchange)
         self._request = None
 
     def _changed_error(self, what: str) -> StorageError:

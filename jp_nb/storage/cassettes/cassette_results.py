@@ -1,5 +1,8 @@
 """`CassetteResults`: the results of tools that a cassette has, for a replay that runs no tools.
 
+A *cassette* is a file of recorded requests and responses. A request contains the results of the
+tools that ran before it.
+
 Source: `docs/cassettes.md`.
 """
 

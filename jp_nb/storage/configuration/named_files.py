@@ -1,5 +1,8 @@
 """Find the configuration files of `-c NAME`.
 
+A user names them by a path or a short name: `-c team` is `config/team.toml` in a folder of
+`config_load_paths`.
+
 Source: `docs/configuration.md`.
 """
 

@@ -242,7 +242,13 @@ def read_journal_header(line: bytes) -> JournalHeader | None:
             file = str(others.get("file", ""))
             folder = str(others.get("folder", ""))
             return JournalHeader(
-                conversation, base_config, notebook, file, base, base_digest, folder
+                conversation=conversation,
+                base_config=base_config,
+                notebook=notebook,
+                file=file,
+                base=base,
+                base_digest=base_digest,
+                folder=folder,
             )
     return None
 

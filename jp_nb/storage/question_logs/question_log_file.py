@@ -80,6 +80,13 @@ class _KnownFile(NamedTuple):
     last: int
 
 
+class _NewLine(NamedTuple):
+    """A line that is about to be written, and the chain value of the log up to it."""
+
+    data: bytes
+    chain: str
+
+
 @dataclass(frozen=True, slots=True)
 class Added:
     """Result of an `append`.
@@ -254,12 +261,12 @@ class QuestionLogFile:
 
     def _make_lines(
         self, entries: Sequence[LogEntry], last: int, key: SecretBytes | None, chain: str
-    ) -> list[tuple[bytes, str]]:
-        """Return each of `entries` as a line, with the chain value up to it.
+    ) -> list[_NewLine]:
+        """Return each of `entries` as a line.
 
         `last` is the highest id so far, and `chain` the chain value of the earlier lines.
         """
-        made: list[tuple[bytes, str]] = []
+        made: list[_NewLine] = []
         for entry in entries:
             if is_answered(entry):
                 last += 1
@@ -275,17 +282,16 @@ class QuestionLogFile:
                 )
 
             chain = extend_chain(chain, line)
-            made.append((line, chain))
+            made.append(_NewLine(line, chain))
 
         return made
 
     def _write(
-        self, lines: list[tuple[bytes, str]], contents: LogContents, *, signed: bool
+        self, lines: list[_NewLine], contents: LogContents, *, signed: bool
     ) -> tuple[str, ...]:
         """Write `lines`, archive full files, and return messages about problems.
 
-        Each of the `lines` comes with the chain value up to it. `contents` is that of the files so
-        far, and follows what is written.
+        `contents` is that of the files so far, and follows what is written.
         """
         problems: dict[str, None] = {}
         remaining = list(lines)
@@ -301,14 +307,13 @@ class QuestionLogFile:
 
             # As many lines as the file has room for; one if it could not be archived.
             written = remaining[: max(MAX_LOG_LINES - contents.count, 1)]
-            data = b"".join(line for line, _ in written)
+            data = b"".join(line.data for line in written)
             if contents.is_torn:  # a killed process has left an incomplete line
                 data = b"\n" + data
             self._append(data)
 
             if signed:
-                line, chain = written[-1]
-                problem = self._store_newest(line, chain)
+                problem = self._store_newest(written[-1])
                 if problem is not None:
                     problems[problem] = None
 
@@ -339,9 +344,9 @@ class QuestionLogFile:
         if is_new:
             sync_folder(self.folder)
 
-    def _store_newest(self, line: bytes, chain: str) -> str | None:
+    def _store_newest(self, line: _NewLine) -> str | None:
         """Store that `line` is the newest signed one; return a message about a problem."""
-        newest = NewestSigned(extend_chain("", line), chain)
+        newest = NewestSigned(extend_chain("", line.data), line.chain)
         try:
             store_newest_signed(self.workspace, newest)
         except StorageError as exc:

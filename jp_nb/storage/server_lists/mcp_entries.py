@@ -154,7 +154,14 @@ def read_server_entry(
     notes = list(reader.notes)
     if name != original_name:
         notes.insert(0, f"the name becomes {name}")
-    return ServerEntry(name, original_name, settings, reader.is_disabled, tuple(notes), problem)
+    return ServerEntry(
+        name=name,
+        original_name=original_name,
+        settings=settings,
+        is_disabled=reader.is_disabled,
+        notes=tuple(notes),
+        problem=problem,
+    )
 
 
 def _select_used_inputs(settings: JsonObject, inputs: Mapping[str, str]) -> JsonObject:
