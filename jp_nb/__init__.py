@@ -34,7 +34,7 @@ from jp_nb.session import require_session as _loaded
 
 if TYPE_CHECKING:
     from jp_nb.agent.call_steps.call_outcome import CallOutcome
-    from jp_nb.config.tree.tool_settings import ConfigRule
+    from jp_nb.config.tree.access_settings import ConfigRule
     from jp_nb.images import Image
     from jp_nb.record.reading.turn_view import Conversation, Turn
     from jp_nb.session.rows.completions import Completion, Completions, Failure
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "jp_nb.agent.call_steps.call_outcome": ("CallOutcome",),
-    "jp_nb.config.tree.tool_settings": ("ConfigRule",),
+    "jp_nb.config.tree.access_settings": ("ConfigRule",),
     "jp_nb.images": ("Image",),
     "jp_nb.record.reading.turn_view": ("Conversation", "Turn"),
     "jp_nb.session.rows.completions": ("Completion", "Completions", "Failure"),

@@ -18,11 +18,12 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.config.access_rules import is_sensitive, overlaps_sensitive
-from jp_nb.config.authority import always_needs_user
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
-from jp_nb.config.tree.tool_settings import STAR, ConfigRule
+from jp_nb.config.tool_authority import always_needs_user
+from jp_nb.config.tree.access_settings import ConfigRule
+from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import ConfigError
 
 Approval = Literal["always", "sometimes", "never"]

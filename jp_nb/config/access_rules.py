@@ -24,8 +24,9 @@ from typing import Any, Final
 from jp_nb.config.partials.partial import Partial, get_identity, iter_changed_leaves
 from jp_nb.config.schema import JSON, mark_items, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
+from jp_nb.config.tree.access_settings import ConfigRule
 from jp_nb.config.tree.ignored_settings import covers_keys
-from jp_nb.config.tree.tool_settings import STAR, ConfigRule
+from jp_nb.config.tree.tool_settings import STAR
 
 SENSITIVE_PATHS: Final = (("conversation", "tools", "*", "access"),)
 """Settings that need `write = "insecure_allow"`: with them, a tool can extend its own access.

@@ -19,7 +19,6 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
@@ -31,14 +30,11 @@ from jp_nb.config.partials.partial import (
     is_wrapper,
     select_settings,
 )
-from jp_nb.config.schema import SchemaNode, node_at
+from jp_nb.config.schema import SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path
-from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 
-IsInWorkspace = Callable[[str], bool]
-"""Returns True if the URL of an attachment is in the workspace."""
 AuthoritySource = Literal["record", "folder"]
 Accepts = Callable[[JsonValue], bool]
 """Returns True if a value may be set without the user's consent."""
@@ -193,28 +189,28 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
 }
 """Allowances by path; `*` matches any key. The entry with the longest path applies."""
 
-_TABLE: Final[Sequence[tuple[PathKeys, Allowance]]] = sorted(
+ALLOWANCE_TABLE: Final[Sequence[tuple[PathKeys, Allowance]]] = sorted(
     ((tuple(path.split(".")), allowance) for path, allowance in ALLOWANCES.items()),
     key=lambda row: -len(row[0]),
 )
+"""Pattern and allowance of each row, the longest pattern first."""
+
 _NOT_ALLOWED: Final = Allowance("Not in the table.", tool=False)
 _ENABLING: Final[Sequence[PathKeys]] = (
     ("conversation", "tools", "*", "enable"),
     ("conversation", "toolsets"),
 )
 """Settings that switch tools on and off."""
-_RUN_MODES: Final = ("run", "format", "result")
-_BY_VALUE: Final[Sequence[PathKeys]] = (
-    ("conversation", "attachments"),
-    *(("conversation", "tools", "*", name) for name in _RUN_MODES),
-    ("conversation", "tools", "*", "style", "parameters"),
-)
-"""Settings for which it depends on the value whether a tool's change needs the user."""
 
 
 def _find_row(keys: Sequence[str]) -> tuple[PathKeys, Allowance]:
     """Return the pattern and the allowance of the row that applies at `keys`."""
-    return next((row for row in _TABLE if covers_keys(row[0], keys)), ((), _NOT_ALLOWED))
+    return next((row for row in ALLOWANCE_TABLE if covers_keys(row[0], keys)), ((), _NOT_ALLOWED))
+
+
+def find_allowance(keys: Sequence[str]) -> Allowance:
+    """Return the allowance that applies at `keys`; one that allows nothing without a row."""
+    return _find_row(keys)[1]
 
 
 def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
@@ -243,7 +239,7 @@ def has_authority(keys: Sequence[str]) -> bool:
 
     below = [
         allowance
-        for pattern, allowance in _TABLE
+        for pattern, allowance in ALLOWANCE_TABLE
         if len(pattern) > len(keys) and overlaps_keys(pattern, keys)
     ]
     return all(allowance.record is _none for allowance in below)
@@ -306,74 +302,3 @@ def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
         return None if is_above and isinstance(value, dict) else True
 
     return select_settings(partial, is_allowed), refused
-
-
-def needs_user(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
-    """Return True if the user has to approve a tool's change at `keys`, whatever the rules are.
-
-    A `value` that is a table counts as a replacement of the whole table. A `value` of None unsets
-    the setting.
-    """
-    always = always_needs_user(keys)
-    if always is not None:
-        return always
-    return isinstance(value, dict) or not _is_harmless(keys, value, is_in_workspace)
-
-
-def always_needs_user(keys: Sequence[str]) -> bool | None:
-    """Return True if every change at `keys` or below needs the user, and False if none does.
-
-    Return None if it depends on the value, or if `keys` are above settings of both kinds. A change
-    needs the user if it runs code, contacts a host, reads a file outside of the workspace, or
-    extends access.
-    """
-    if _is_always_harmless(node_at(keys), keys):
-        return False
-
-    harmless = [pattern for pattern, allowance in _TABLE if allowance.tool]
-    depends_on_value = any(overlaps_keys(other, keys) for other in (*harmless, *_BY_VALUE))
-    return None if depends_on_value else True
-
-
-def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
-    """Return True if no value at `keys`, or at any field of the table there, needs the user."""
-    if _find_row(keys)[1].tool:
-        return True
-    if node is None or node.kind != "table" or node.table is None:
-        return False
-    names = [field.alias or name for name, field in node.table.model_fields.items()]
-    return all(_is_always_harmless(node.child(name), (*keys, name)) for name in names)
-
-
-def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
-    """Return True if this `value` at `keys` does not need the user.
-
-    It depends on the value for the settings in `_BY_VALUE`: a file of the workspace may be
-    attached, and a mode may be set that asks the user before a tool runs.
-    """
-    if _find_row(keys)[1].tool:
-        return True
-
-    match tuple(map(str, keys)):
-        case ("conversation", "attachments", *_):
-            value = value.get("value") if isinstance(value, dict) else value
-            urls = value if isinstance(value, list) else [value]
-            return all(is_in_workspace(str(url)) for url in urls if url is not None)
-        case ("conversation", "tools", _, name) if name in _RUN_MODES:
-            return value is not None and value != "unattended"
-        case ("conversation", "tools", _, "style", "parameters"):
-            return value in ("json", "function_call", "off")
-    return False
-
-
-def is_path_in_workspace(url: str) -> bool:
-    """Return True if `url` names a file below the workspace's folder, without resolving links."""
-    try:
-        parts = parse_attachment_url(url)
-    except ValueError:
-        return False
-
-    path = posixpath.normpath(parts.path.replace("\\", "/"))
-    is_outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
-    has_drive = ":" in path.partition("/")[0]
-    return parts.type.lower() == "file" and not is_outside and not has_drive

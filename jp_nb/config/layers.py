@@ -49,7 +49,13 @@ class Layer:
 
 
 def parse_layer(text: str, name: str, file: str) -> Layer:
-    """Return the layer of a file with content `text`: JSON for the suffix `.json`, else TOML."""
+    """Return the layer of a file with content `text`: JSON for the suffix `.json`, else TOML.
+
+    Settings that only JP has, another program that reads the same files, are removed.
+
+    Raises:
+        ConfigError: The text is not a table, or settings are invalid.
+    """
     text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     format_ = "JSON" if file.endswith(".json") else "TOML"
     try:
@@ -82,7 +88,7 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     for group in groups:
         values = [layer.partial.get("inherit") for layer in group]
         stated = [value for value in values if value is not None]
-        if stated and stated[-1] is False:
+        if stated and stated[-1] is False:  # the strongest file of the group that says it
             kept = []
 
         kept += group

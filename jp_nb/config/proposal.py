@@ -23,7 +23,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.access_rules import Grants, is_sensitive
-from jp_nb.config.authority import needs_user
 from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
 from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.partial_change import Change, apply_change
@@ -38,6 +37,7 @@ from jp_nb.config.refusal import (
 )
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path, try_parse_path
+from jp_nb.config.tool_authority import needs_user
 
 _Leaves = dict[PathKeys, JsonValue]
 """The new values of the leaves, by their keys."""

@@ -20,9 +20,10 @@ from jp_nb.config.layer_reading import list_problems, read_layer
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.storable_settings import remove_unstorable
+from jp_nb.config.tree.access_settings import Access
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.declared_servers import SERVERS_PATH, declare_servers
-from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, Access, ToolConfig
+from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, ToolConfig
 from jp_nb.errors import ConfigError, ConfigProblem
 
 NAMELESS_CHOICES = ("auto", "none", "required")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.system_texts import list_system_texts
 from jp_nb.session.resolution.background_assistants import (
     build_inquiry_assistant,
     build_question_assistant,
 )
 from tests.kit.settings import Settings
+from tests.kit.texts import write_text
 from tests.kit.tools import configured
 
 OWN: dict[str, Any] = {
@@ -74,7 +74,8 @@ def test_without_overrides_only_the_retries_differ_from_the_conversation() -> No
     for override in overrides:
         found = build_inquiry_assistant(config(override))
         assert changed(own.assistant, found) == expected
-        assert list_system_texts(found) == list_system_texts(own.assistant)
+        texts = write_text("system_prompt", found)
+        assert texts == write_text("system_prompt", own.assistant)
 
 
 def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) -> None:
@@ -114,13 +115,13 @@ def test_sections_and_instructions_are_appended() -> None:
     )
     found = build_question_assistant(base, target)
     assert found.name == "Judge"
-    assert list_system_texts(found) == (
-        "Be brief.",
-        "Choose well.",
-        '<instruction title="Style">\n- No emoji.\n</instruction>',
-        '<instruction title="Backups">\n- Make them.\n</instruction>',
-        "About us.",
-        "In doubt, no.",
+    assert write_text("system_prompt", found) == (
+        "Be brief.\n\n"
+        "Choose well.\n\n"
+        '<instruction title="Style">\n- No emoji.\n</instruction>\n\n'
+        '<instruction title="Backups">\n- Make them.\n</instruction>\n\n'
+        "About us.\n\n"
+        "In doubt, no."
     )
 
 

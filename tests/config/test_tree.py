@@ -12,9 +12,9 @@ import jp_nb as jp
 from jp_nb.config.schema import find_node
 from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
-from jp_nb.config.tree.system_texts import list_system_texts
 from tests.config.config_spellings import CASES, lookup, plain_partials, set_path
 from tests.kit.settings import Settings, setting, value_at
+from tests.kit.texts import write_text
 from tests.kit.tools import configured, offer_now
 
 # --- fields ----------------------------------------------------------------------------------
@@ -236,11 +236,11 @@ def test_instructions_and_sections_become_system_texts_in_order() -> None:
             }
         }
     )
-    assert list_system_texts(config.assistant) == (
-        "P",
-        "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>",
-        "# Heading\n\nplain",
+    assert write_text("system_prompt", config.assistant) == (
+        "P\n\n"
+        "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>\n\n"
+        "# Heading\n\nplain\n\n"
         '<instruction title="I">\n- do\n\n**Examples**\n\n'
-        "Good: g\nBad: b\nReason: r\n</instruction>",
-        "last",
+        "Good: g\nBad: b\nReason: r\n</instruction>\n\n"
+        "last"
     )

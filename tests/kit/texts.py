@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jp_nb import exact_form, object_text, text
+from jp_nb.config.tree import system_texts
 from jp_nb.headless import cell_printing, terminal_text
 from jp_nb.rendering import markdown, markdown_sanitizer
 from jp_nb.toolkit.command_tools import templates
@@ -30,6 +31,7 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "edited": exact_form.unspell,
     "template": lambda value, **variables: templates.render(value, variables),
     "recorded_url": web_address.remove_details,
+    "system_prompt": lambda assistant: "\n\n".join(system_texts.list_system_texts(assistant)),
     "user_name": exact_form.format_user_name,
     "in_markdown": text.escape_markdown,
     "markdown": markdown_sanitizer.sanitize_markdown,
@@ -46,7 +48,8 @@ def write_text(form: str, value: Any, **options: Any) -> str:
 
     The forms are `plain`, `one_line`, and `exact`; `spelled` and `prose`, with invisible characters
     as code points; `object`, for the lines of a JSON object; `edit_box`, and `edited` for what the
-    user leaves there; `template`, with its variables; `recorded_url`; `in_markdown`, `code_span`,
-    and `code_block` for a text within Markdown; `markdown` for Markdown from a model; `terminal`.
+    user leaves there; `template`, with its variables; `recorded_url`; `system_prompt`, for the
+    settings of an assistant; `in_markdown`, `code_span`, and `code_block` for a text within
+    Markdown; `markdown` for Markdown from a model; `terminal`.
     """
     return TEXT_FORMS[form](value, **options)

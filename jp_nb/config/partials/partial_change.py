@@ -67,9 +67,12 @@ def apply_change(
     # In the order of the unsets, but successive ones of one kind together.
     for is_uncovered, paths in groupby(change.unsets, lambda path: path in change.uncovers):
         for keys in _group_items(paths):
-            restored = below
-            if not is_uncovered:
-                restored = None if _is_item(keys) else defaults  # an item of a list has no default
+            if is_uncovered:
+                restored = below
+            elif _is_item(keys):
+                restored = None  # an item of a list has no default
+            else:
+                restored = defaults
             partial = unset_path(partial, keys, restored or {})
 
     for keys in map(parse_path, change.unsets):
@@ -81,7 +84,7 @@ def apply_change(
 
 
 def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
-    """Yield the keys of `paths`, with consecutive items of one list as one path.
+    """Yield the keys of `paths`, with consecutive items of one list as one path (`_ItemGroup`).
 
     So a list is copied once, not once an item.
     """

@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from jp_nb.config.access_rule_checks import Approval, find_approval, matches_nothing
-from jp_nb.config.tree.tool_settings import (
-    Access,
-    ConfigRule,
-    FileRule,
-    HostRule,
-    VariableRule,
-)
+from jp_nb.config.tree.access_settings import Access, ConfigRule, FileRule, HostRule, VariableRule
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
 

@@ -19,7 +19,8 @@ from typing import Any, Final, TypedDict, Unpack
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode
+from jp_nb.config.tree.access_settings import ConfigRule
+from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode
 from jp_nb.daemon_threads import start_thread
 from jp_nb.errors import UsageError
 from jp_nb.toolkit.base import Tool

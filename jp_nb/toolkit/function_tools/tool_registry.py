@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Unpack, overload
 
-from jp_nb.config.tree.tool_settings import ConfigRule, RuleCoverage, RunMode
+from jp_nb.config.tree.access_settings import ConfigRule
+from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode
 from jp_nb.errors import UsageError
 from jp_nb.toolkit.function_tools.python_tool import PythonTool, ToolOptions
 
