@@ -3,9 +3,10 @@
 The range of a large array is computed from a sample, and a tensor on a device is not copied.
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
-`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
-`limits.part(chars)`, and `limits.expression("[0]")` returns Python code for a part. `hide_value`
-and `hide_part` return the text that replaces a secret; None for other values (`privacy.py`).
+`limits.brief`, the text is one line. `limits.describe_part` describes a part of the value within
+`limits.for_part(chars)`, and `limits.format_expression("[0]")` returns Python code for a part.
+`hide_value` and `hide_part` return the text that replaces a secret; None for other values
+(`privacy.py`).
 
 Source: `docs/values.md`.
 """
@@ -68,7 +69,7 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
             f"… {format_count(value.size, 'element')} in total; "
-            f"{limits.expression(f'[{dimensions}]')} has the first of them"
+            f"{limits.format_expression(f'[{dimensions}]')} has the first of them"
         )
 
     return "\n".join(lines)
@@ -169,7 +170,7 @@ def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_who
 
 def _describe_part(value: object, limits: DescriptionLimits, room: int) -> str:
     """Return the description of elements in at most `room` characters."""
-    return limits.inner(value, limits.part(room)).text
+    return limits.describe_part(value, limits.for_part(room)).text
 
 
 def _round_floats(values: list[Any]) -> list[Any]:
@@ -228,7 +229,7 @@ def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
         return text
 
     # For example: `… 80 more elements; data[20:40] has the next`
-    return f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
+    return f"{text} {limits.format_omitted(left, 'element', '[20:40] has the next')}"
 
 
 ARRAY_KINDS: Final[ValueKinds] = (

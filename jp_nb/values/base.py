@@ -77,7 +77,7 @@ class DescriptionLimits:
         side: Maximum number of pixels of the longest side of an image.
         images: Maximum number of images.
         name: Expression for the value, such as the name of a variable; "" without one.
-        inner: Function that describes a part of the value, within the result of `part`.
+        describe_part: Function that describes a part of the value, within the result of `for_part`.
         brief: True for a description in one line.
     """
 
@@ -85,27 +85,27 @@ class DescriptionLimits:
     side: int
     images: int
     name: str
-    inner: Callable[[object, DescriptionLimits], Description]
+    describe_part: Callable[[object, DescriptionLimits], Description]
     brief: bool = False
 
-    def part(
+    def for_part(
         self, chars: int, *, name: str = "", images: int = 0, brief: bool = False
     ) -> DescriptionLimits:
         """Return the limits for a part of the value, which by default has no name and images."""
         return replace(self, chars=chars, name=name, images=images, brief=brief)
 
-    def expression(self, end: str) -> str:
+    def format_expression(self, end: str) -> str:
         """Return the value's name followed by `end`, such as `rows[20:40]`."""
         return f"{self.name}{end}" if self.name else end
 
-    def more(self, number: int, word: str, end: str, many: str = "") -> str:
+    def format_omitted(self, number: int, word: str, end: str, many: str = "") -> str:
         """Return a note about omitted items: `… 80 more rows; df[20:40] has the next`.
 
-        This is `more(80, "row", "[20:40] has the next")` for the value with the name `df`. `many`
-        is the plural of the noun `word`, if that is irregular.
+        This is `format_omitted(80, "row", "[20:40] has the next")` for the value with the name
+        `df`. `many` is the plural of the noun `word`, if that is irregular.
         """
         plural = f"more {many}" if many else ""
-        return f"… {format_count(number, f'more {word}', plural)}; {self.expression(end)}"
+        return f"… {format_count(number, f'more {word}', plural)}; {self.format_expression(end)}"
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]

@@ -75,7 +75,7 @@ def _describe_first_items(
     title = _format_title_of(value, inside.length)
 
     if inside.items is None:
-        expression = limits.expression("") or "…"
+        expression = limits.format_expression("") or "…"
         first_20 = f"sorted({expression}, key=str)[:20]"
         return f"{title}: unordered, too many to show; {first_20} has 20 of them"
 
@@ -111,12 +111,12 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
     """Return the note about the items after the first `shown` ones."""
     left = inside.length - shown
     if inside.unordered:
-        inner = limits.expression("") or "…"
+        inner = limits.format_expression("") or "…"
         note = f"… {format_count(left, 'more item')}"
         return f"{note}; sorted({inner})[{shown}:{shown + 20}] has the next"
     if inside.begin.endswith("{"):
         return f"… {format_count(left, 'more key')}; list({limits.name or '…'}) has all keys"
-    return limits.more(left, "item", f"[{shown}:{shown + 20}] has the next")
+    return limits.format_omitted(left, "item", f"[{shown}:{shown + 20}] has the next")
 
 
 def _describe_parts(
@@ -140,9 +140,9 @@ def _describe_parts(
         if hidden is not None:  # a secret: this text is shown in its place
             part = hidden
 
-        name = limits.expression(end) if limits.name else ""
-        inner = limits.part(share, name=name, images=limits.images - len(images))
-        description = limits.inner(part, inner)
+        name = limits.format_expression(end) if limits.name else ""
+        part_limits = limits.for_part(share, name=name, images=limits.images - len(images))
+        description = limits.describe_part(part, part_limits)
 
         lines.append(label + description.text)
         images += description.images

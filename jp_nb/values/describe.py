@@ -85,7 +85,11 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     """
     budget = budget or ValueBudget()
     limits = DescriptionLimits(
-        max(budget.chars, 0), budget.side, max(budget.images, 0), name, describe_part
+        chars=max(budget.chars, 0),
+        side=budget.side,
+        images=max(budget.images, 0),
+        name=name,
+        describe_part=describe_part,
     )
 
     with warnings.catch_warnings(), apply_privacy(budget.privacy):

@@ -42,7 +42,7 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
 
     if len(axes) > 20:
-        lines.append(limits.more(len(axes) - 20, "axes", ".axes[20:]", "axes"))
+        lines.append(limits.format_omitted(len(axes) - 20, "axes", ".axes[20:]", "axes"))
 
     return _add_image("\n".join(lines), limits, lambda: _draw(value, limits))
 
@@ -176,7 +176,7 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
 
     lines += [f"{number}. {_format_trace(trace)}" for number, trace in enumerate(traces[:30], 1)]
     if len(traces) > 30:
-        lines.append(limits.more(len(traces) - 30, "trace", ".data[30:]"))
+        lines.append(limits.format_omitted(len(traces) - 30, "trace", ".data[30:]"))
 
     text = "\n".join(lines)
     if "kaleido" not in sys.modules:  # plotly draws with this package

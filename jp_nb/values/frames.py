@@ -119,7 +119,7 @@ def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     title = f"polars.LazyFrame, not computed, {format_count(len(columns), 'column')}"
 
     room = limits.chars - len(title) - 20
-    listed = list_columns(columns, room * 2 // 3, limits.expression(".collect_schema()"))
+    listed = list_columns(columns, room * 2 // 3, limits.format_expression(".collect_schema()"))
 
     return f"{title}: {listed}\nPlan:\n{cut_end(plan, max(room - len(listed), 20))}"
 
@@ -137,7 +137,7 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
         names = [f"{name}: {kind!s}" for name, kind in zip(names, kinds, strict=True)]
 
     room = limits.chars - len(title) - 20
-    listed = list_columns(names, room, limits.expression(".columns"))
+    listed = list_columns(names, room, limits.format_expression(".columns"))
     return f"{title}, {format_count(len(names), 'column')}: {listed}"
 
 

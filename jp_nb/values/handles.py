@@ -3,8 +3,8 @@
 They are not read, advanced, awaited, or written.
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
-`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
-`limits.part(chars)`.
+`limits.brief`, the text is one line. `limits.describe_part` describes a part of the value within
+`limits.for_part(chars)`.
 
 Source: `docs/values.md`.
 """
@@ -86,10 +86,12 @@ def _describe_future(value: Any, limits: DescriptionLimits) -> str:
 
     failed = value._exception if hasattr(value, "_exception") else None
     if failed is not None:  # `exception()` would suppress the warning about a lost exception
-        return f"{name}{named}, failed: {limits.inner(failed, limits.part(300, brief=True)).text}"
+        error = limits.describe_part(failed, limits.for_part(300, brief=True))
+        return f"{name}{named}, failed: {error.text}"
 
-    inner = limits.inner(value.result(), limits.part(max(limits.chars - 200, 40), brief=True))
-    return f"{name}{named}, done: {inner.text}"
+    room = max(limits.chars - 200, 40)
+    result = limits.describe_part(value.result(), limits.for_part(room, brief=True))
+    return f"{name}{named}, done: {result.text}"
 
 
 def _describe_thread(value: Any, limits: DescriptionLimits) -> str:
@@ -119,8 +121,9 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
         return f"{', '.join(words)}, value {hidden}"
 
     try:
-        inner = limits.inner(value.value, limits.part(max(limits.chars - 200, 40), brief=True))
-        words.append(f"value {inner.text}")
+        room = max(limits.chars - 200, 40)
+        shown = limits.describe_part(value.value, limits.for_part(room, brief=True))
+        words.append(f"value {shown.text}")
     except FAILURES:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:

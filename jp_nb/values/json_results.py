@@ -161,7 +161,9 @@ def _sort_sets(value: Any, data: Any) -> Any:
         items = list(value)  # in the order of `data`
         pairs = zip(items, data, strict=True)
         by_id = {id(item): _sort_sets(item, json) for item, json in pairs}
-        limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", describe_part)
+        limits = DescriptionLimits(
+            chars=BRIEF_CHARS, side=0, images=0, name="", describe_part=describe_part
+        )
         in_order = NestedText(limits, greedy=False).sort_elements(items)
         return [by_id[id(item)] for item in in_order]
 

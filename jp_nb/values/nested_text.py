@@ -38,8 +38,8 @@ class NestedText:
     """Text of one value with its parts, similar to `repr`.
 
     Args:
-        limits: Limits of the value. `limits.inner` describes parts of other types, and parts with
-            their own `repr` or a describer.
+        limits: Limits of the value. `limits.describe_part` describes parts of other types, and
+            parts with their own `repr` or a describer.
         greedy: True to give the first parts all the room, and to stop when it is used up. This
             determines if the complete value fits. False to share the room among the parts.
 
@@ -117,7 +117,7 @@ class NestedText:
 
         if id(value) not in texts:
             limit = room if self._greedy and not limits.brief else min(room, BRIEF_CHARS)
-            described = limits.inner(value, limits.part(limit, brief=True))
+            described = limits.describe_part(value, limits.for_part(limit, brief=True))
             texts[id(value)] = value, described.text
 
         text = texts[id(value)][1]

@@ -1,8 +1,8 @@
 """Describe texts, bytes, numbers, dates, paths, and other plain values.
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
-`limits.brief`, the text is one line. `limits.inner` describes a part of the value within
-`limits.part(chars)`.
+`limits.brief`, the text is one line. `limits.describe_part` describes a part of the value within
+`limits.for_part(chars)`.
 
 Source: `docs/values.md`.
 """
@@ -52,20 +52,20 @@ def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str 
         return repr(bytes(value))
 
     # For example: `… 80 more bytes; data[20:] has the rest`
-    left = limits.more(length - room, "byte", f"[{room}:] has the rest")
+    left = limits.format_omitted(length - room, "byte", f"[{room}:] has the rest")
     return f"{title}: {read_bytes_without_hidden(value)[:room]!r} {left}"
 
 
 def _describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
     if value.dtype.names is None:
         return str(value)
-    return limits.inner({name: value[name] for name in value.dtype.names}, limits).text
+    return limits.describe_part({name: value[name] for name in value.dtype.names}, limits).text
 
 
 def _describe_member(value: Any, limits: DescriptionLimits) -> str:
     kind = type(value)
     name = f"{name_type(kind).rpartition('.')[2]}.{value._name_}"
-    inner = limits.inner(value._value_, limits.part(200, brief=True))
+    inner = limits.describe_part(value._value_, limits.for_part(200, brief=True))
     return f"{name} (value {inner.text})"
 
 
@@ -96,7 +96,7 @@ def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descript
     if isinstance(data, str):
         return data
     if isinstance(data, bytes | dict | list):
-        return limits.inner(data, limits)
+        return limits.describe_part(data, limits)
     return without_addresses(f"IPython {type(value).__name__}")
 
 

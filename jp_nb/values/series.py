@@ -85,12 +85,13 @@ def _fit_values(
         top = _format_values(rows[0:ends], index, 0)
         bottom = _format_values(rows[length - ends : length], index, length - ends)
         # For example: `… 80 more values; prices[5:25] has the next`
-        note = limits.more(length - 2 * ends, "value", f"[{ends}:{ends + 20}] has the next")
+        end = f"[{ends}:{ends + 20}] has the next"
+        note = limits.format_omitted(length - 2 * ends, "value", end)
         lines = [*top, "…", *bottom, note]
         if count_chars(lines) <= room:
             return lines
 
-    return [limits.more(length, "value", "[:20] has the first")]
+    return [limits.format_omitted(length, "value", "[:20] has the first")]
 
 
 def _format_range(value: Any, length: int) -> str:

@@ -102,11 +102,11 @@ def format_table(table: Table, limits: DescriptionLimits) -> str:
         # For example: `… 80 more rows; df[5:25] has the next`
         if chosen.shown_count < table.rows:
             end = f"[{ends}:{ends + 20}] has the next"
-            lines.append(limits.more(table.rows - chosen.shown_count, "row", end))
+            lines.append(limits.format_omitted(table.rows - chosen.shown_count, "row", end))
 
         if count_chars(lines) <= limits.chars:
             return "\n".join(lines)
-    return "\n".join([*head, limits.more(table.rows, "row", "[:20] has the first")])
+    return "\n".join([*head, limits.format_omitted(table.rows, "row", "[:20] has the first")])
 
 
 class _ChosenRows(NamedTuple):
@@ -179,7 +179,7 @@ def _format_columns(table: Table, room: int, limits: DescriptionLimits) -> list[
         return lines
 
     room = max(room, MIN_COLUMNS_CHARS)
-    expression = limits.expression(".columns")
+    expression = limits.format_expression(".columns")
     return [f"Columns: {list_columns(table.names, room, expression)}"]
 
 

@@ -52,7 +52,7 @@ class PreparedAnswers:
     def find_lines(text: str, paths: Iterable[TomlPath]) -> dict[TomlPath, int]:
         """Return the line that an error would name for each path of a TOML file."""
         found = TomlLines(text)
-        return {path: found.of(path) for path in paths}
+        return {path: found.find_line(path) for path in paths}
 
     @staticmethod
     def list_comments(text: str) -> Iterator[str]:

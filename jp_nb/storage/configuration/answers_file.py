@@ -153,13 +153,13 @@ class _FileLines:
         """Return the lines of the tables below `path`."""
         return _FileLines(self.name, self._lines, (*self._above, *path))
 
-    def of(self, path: TomlPath) -> int:
+    def find_line(self, path: TomlPath) -> int:
         """Return the line of `path`, from 1."""
-        return self._lines.of((*self._above, *path))
+        return self._lines.find_line((*self._above, *path))
 
     def make_error(self, path: TomlPath, message: str) -> ConfigError:
         """Return the error about the value at `path`, with its line."""
-        return ConfigError(message, file=f"{self.name}, line {self.of(path)}")
+        return ConfigError(message, file=f"{self.name}, line {self.find_line(path)}")
 
 
 def _read_file(tree: Mapping[str, Any], lines: _FileLines) -> Iterator[PreparedAnswer]:
@@ -238,7 +238,7 @@ def _read_decisions(
             message = f'{section} of {one_line(tool)}: expected "{consent_word}" or "{SKIP_WORD}"'
             raise lines.make_error(key, message)
 
-        yield PreparedAnswer(key, lines.of(key), skip=value == SKIP_WORD)
+        yield PreparedAnswer(key, lines.find_line(key), skip=value == SKIP_WORD)
 
 
 def _read_permission_tables(
@@ -266,7 +266,7 @@ def _read_permission_tables(
         if "arguments" in item:
             arguments = _read_arguments(tool, item["arguments"], (*path, "arguments"), lines)
 
-        line = lines.of(path)
+        line = lines.find_line(path)
         yield PreparedAnswer(key, line, skip=decision == SKIP_WORD, arguments=arguments)
 
 
@@ -291,7 +291,7 @@ def _read_arguments(
 
 def _read_answer(key: AnswerKey, value: Any, lines: _FileLines) -> PreparedAnswer:
     """Return the answer to a question: a value, or a table with one of the keys `_LONG_FORMS`."""
-    line = lines.of(key)
+    line = lines.find_line(key)
     form = "answer"
     content = value
     if isinstance(value, dict) and is_answer_table(value):

@@ -138,7 +138,7 @@ class TomlLines:
             table.items.append(_Node(header.line))
         return table.items[-1] if table.items else table
 
-    def of(self, path: TomlPath) -> int:
+    def find_line(self, path: TomlPath) -> int:
         """Return the line of `path` or its nearest parent, from 1.
 
         An item of an inline array has the line of its key.
