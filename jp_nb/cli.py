@@ -23,6 +23,9 @@ from jp_nb.headless.kernels.time_limits import read_seconds
 from jp_nb.jsonschema_import import delay_parsers
 
 RUN_COMMAND = "batch.batch_command:run"
+_FLAG: dict[str, Any] = {"action": "store_true"}
+_FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
+"""Options of `add_argument` for an option without a value, and for the path of a file."""
 BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
 
 
@@ -73,37 +76,48 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"jp-nb {jp_nb.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, action: str, text: str) -> Callable[..., None]:
-        """Add a command, and return a function that adds an argument to it."""
-        added = commands.add_parser(name, help=text)
-        added.set_defaults(command=action)
+    # In the order of the help text.
+    _add_run_commands(commands)
+    _add_reading_commands(commands)
+    _add_conversion_commands(commands)
+    _add_installation_commands(commands)
+    return parser
 
-        def add(names: str, text: str, **options: Any) -> None:
-            added.add_argument(*names.split(), help=text, **options)
 
-        return add
+def _add_command(commands: Any, name: str, action: str, text: str) -> Callable[..., None]:
+    """Add a command to `commands`, and return a function that adds an argument to it.
 
-    flag = {"action": "store_true"}
-    file = {"type": Path, "metavar": "FILE"}
+    `action` is the function that runs it, as `module:function`.
+    """
+    added = commands.add_parser(name, help=text)
+    added.set_defaults(command=action)
 
-    add = command(
-        "demo", "headless.commands.demo:demo", "open the tutorials in JupyterLab: offline, no key"
-    )
-    add("--headless", "execute it and print its output", **flag)
+    def add(names: str, text: str, **options: Any) -> None:
+        added.add_argument(*names.split(), help=text, **options)
+
+    return add
+
+
+def _add_run_commands(commands: Any) -> None:
+    """Add the commands that run notebooks, or ask what their runs left open."""
+    text = "open the tutorials in JupyterLab: offline, no key"
+    add = _add_command(commands, "demo", "headless.commands.demo:demo", text)
+    add("--headless", "execute it and print its output", **_FLAG)
 
     text = "execute notebooks headless: no user answers"
-    add = command("run", RUN_COMMAND, text)
+    add = _add_command(commands, "run", RUN_COMMAND, text)
     add("notebooks", "notebooks, folders, and patterns", nargs="*", metavar="NOTEBOOK")
     add("-o --out", "output file (default: in place); of several runs: the output folder")
-    add("--strict", "fail if a user is needed", **flag)
-    add("--continue", "append to the notebook's conversation", dest="go_on", **flag)
+    add("--strict", "fail if a user is needed", **_FLAG)
+    add("--continue", "append to the notebook's conversation", dest="go_on", **_FLAG)
     text = "set a configuration value for this run"
     add("-c --cfg", text, metavar="X", action="append", default=[])
     seconds: dict[str, Any] = {"type": read_seconds, "metavar": "SECONDS"}
     add("--timeout", "time limit of each cell (default: none)", **seconds)
     add("--run-timeout", "time limit of the run (default: none)", **seconds)
-    add("--junit", "write a JUnit XML report", **file)
-    add("--json", "write a JSON report", **file)
+    add("--junit", "write a JUnit XML report", **_FILE)
+    add("--json", "write a JSON report", **_FILE)
+
     cassettes = commands.choices["run"].add_mutually_exclusive_group()
     for name, text in (
         ("record", "record requests to models and their responses in FILE (default: "
@@ -112,99 +126,96 @@ def _make_parser() -> argparse.ArgumentParser:
         ("replay-or-record", "replay the responses that FILE contains, and record the others"),
     ):  # fmt: skip
         cassettes.add_argument(f"--{name}", metavar="FILE", nargs="?", const="", help=text)
+
     text = "in a replay: run the tools (default), or take their results from FILE"
     add("--tools", text, choices=("run", "recorded"))
-    add("--answers", "prepared answers and permissions, in TOML", **file)
+    add("--answers", "prepared answers and permissions, in TOML", **_FILE)
     text = "write the open decisions to a new answers file, to fill in"
-    add("--answers-template", text, **file)
-    add("--run-inserted", "run code cells that a tool inserts into the notebook", **flag)
+    add("--answers-template", text, **_FILE)
+    add("--run-inserted", "run code cells that a tool inserts into the notebook", **_FLAG)
     _add_batch_options(add)
 
     text = "answer what no user decided in the runs of a batch, as forms in JupyterLab"
-    add = command("inbox", "batch.inboxes.inbox_command:run_inbox", text)
+    add = _add_command(commands, "inbox", "batch.inboxes.inbox_command:run_inbox", text)
     add("folder", "the output folder of the batch", type=Path, metavar="OUT")
     ways = commands.choices["inbox"].add_mutually_exclusive_group()
     ways.add_argument("--text", help="ask on this terminal", action="store_true")
     ways.add_argument("--list", help="print the open decisions", action="store_true")
 
-    text = "find API keys, damaged records, and outdated cassettes before you share a notebook"
-    add = command("check", "headless.commands.check:check", text)
-    text = "notebooks, cassettes, answers files, or folders that contain them"
-    add("files", text, nargs="+", **file)
 
-    add = command(
-        "show", "headless.commands.show_command:show", "print the conversation in a notebook"
-    )
+def _add_reading_commands(commands: Any) -> None:
+    """Add the commands that check, print, clean, and compare notebooks."""
+    text = "find API keys, damaged records, and outdated cassettes before you share a notebook"
+    add = _add_command(commands, "check", "headless.commands.check:check", text)
+    text = "notebooks, cassettes, answers files, or folders that contain them"
+    add("files", text, nargs="+", **_FILE)
+
+    text = "print the conversation in a notebook"
+    add = _add_command(commands, "show", "headless.commands.show_command:show", text)
     add("notebook", "the notebook", type=Path)
-    add("--json", "print the stored JSON object", **flag)
+    add("--json", "print the stored JSON object", **_FLAG)
     text = "print the requests and tools of a turn along the time, by default of the last turn"
     add("--timeline", text, nargs="?", type=int, const=-1, metavar="TURN")
 
-    add = command(
-        "strip", "headless.commands.strip:strip", "remove the record and outputs from notebooks"
-    )
+    text = "remove the record and outputs from notebooks"
+    add = _add_command(commands, "strip", "headless.commands.strip:strip", text)
     add("notebooks", "a notebook; - filters stdin to stdout", type=Path, nargs="+", metavar="NB")
-    add("--record", "remove only the record", **flag)
-    add("--outputs", "remove only outputs and execution counts", **flag)
+    add("--record", "remove only the record", **_FLAG)
+    add("--outputs", "remove only outputs and execution counts", **_FLAG)
 
-    add = command(
-        "diff",
-        "headless.commands.diff_command:diff_notebooks",
-        "compare the records of two notebooks, turn by turn",
-    )
+    text = "compare the records of two notebooks, turn by turn"
+    add = _add_command(commands, "diff", "headless.commands.diff_command:diff_notebooks", text)
     add("notebooks", "the two notebooks: A B", nargs="+", metavar="NB")
-    add(
-        "--git", "run as an external diff driver of git, with the arguments that git passes", **flag
-    )
+    text = "run as an external diff driver of git, with the arguments that git passes"
+    add("--git", text, **_FLAG)
 
+
+def _add_conversion_commands(commands: Any) -> None:
+    """Add the commands that import and export conversations of JP, a command-line assistant."""
     text = "import a conversation of JP into a notebook"
-    add = command("import", "headless.commands.record_import:import_conversation", text)
+    action = "headless.commands.record_import:import_conversation"
+    add = _add_command(commands, "import", action, text)
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     add("notebook", "created if it does not exist", type=Path, metavar="NB")
 
     text = "export a conversation as a directory of JP"
-    add = command("export", "headless.commands.record_export:export_conversation", text)
+    action = "headless.commands.record_export:export_conversation"
+    add = _add_command(commands, "export", action, text)
     add("notebook", "the notebook", type=Path, metavar="NB")
     add("folder", "the conversation's directory", type=Path, metavar="DIR")
     text = "native (default): the format of jp_nb; jp-head: the format that JP reads"
     add("--dialect", text, choices=("native", "jp-head"), default="native")
     add("--conversation", "export this conversation instead of the active one", metavar="ID")
 
-    add = command(
-        "trust",
-        "headless.commands.folder_trust:trust_folder",
-        "trust the configuration files of a folder",
-    )
+
+def _add_installation_commands(commands: Any) -> None:
+    """Add the commands about the user's computer and other programs."""
+    text = "trust the configuration files of a folder"
+    add = _add_command(commands, "trust", "headless.commands.folder_trust:trust_folder", text)
     add("folder", "a notebook's folder", type=Path, metavar="DIR")
-    add("--yes", "do not ask for confirmation", **flag)
-    add("--revoke", "withdraw the trust", **flag)
+    add("--yes", "do not ask for confirmation", **_FLAG)
+    add("--revoke", "withdraw the trust", **_FLAG)
 
     text = "offer the tools of a module or notebook to other MCP clients"
-    add = command("mcp", "headless.tool_server.serve_command:serve", text)
+    add = _add_command(commands, "mcp", "headless.tool_server.serve_command:serve", text)
     add("source", "a module, a .py file, or a notebook", metavar="MODULE_OR_NOTEBOOK")
     text = "serve HTTP at this address (default host: 127.0.0.1) instead of stdin and stdout"
     add("--http", text, metavar="[HOST:]PORT")
 
-    command(
-        "doctor",
-        "headless.commands.diagnosis:print_diagnosis",
-        "check the installation and the configuration",
-    )
-    return parser
+    text = "check the installation and the configuration"
+    _add_command(commands, "doctor", "headless.commands.diagnosis:print_diagnosis", text)
 
 
 def _add_batch_options(add: Callable[..., None]) -> None:
     """Add the options of `jp-nb run` that run notebooks several times."""
-    flag: dict[str, Any] = {"action": "store_true"}
-    file: dict[str, Any] = {"type": Path, "metavar": "FILE"}
     number: dict[str, Any] = {"type": read_count, "metavar": "N"}
 
     text = "assign a value in the cell tagged `parameters`"
     pair: dict[str, Any] = {"nargs": 2, "metavar": ("NAME", "VALUE"), "dest": "parameters"}
     add("-p --parameter", text, action="append", default=[], **pair)
-    add("--params", "assign the values in a JSON, YAML, or TOML file", **file)
+    add("--params", "assign the values in a JSON, YAML, or TOML file", **_FILE)
     text = "run each notebook with each set of parameters in a CSV or JSON lines file"
-    add("--each", text, **file)
+    add("--each", text, **_FILE)
     add("--models", "run each notebook with each of these models", metavar="A,B")
     add("--workers", "runs at the same time (default: by cores and free memory)", **number)
     text = "start kernels as forks of a process that has imported these modules (Linux, macOS)"
@@ -213,11 +224,11 @@ def _add_batch_options(add: Callable[..., None]) -> None:
     add("--dask", text, metavar="CLUSTER")
     text = "start runs in the given order, or those first that took longest in an earlier batch"
     add("--order", text, choices=("given", "longest-first"))
-    add("-x", "start no further run after a failure", dest="first_failure", **flag)
+    add("-x", "start no further run after a failure", dest="first_failure", **_FLAG)
     add("--max-failures", "start no further run after N failures", **number)
     folder: dict[str, Any] = {"type": Path, "metavar": "OUT"}
     add("--resume", "run what is not done in this output folder", **folder)
-    add("--failed", "with --resume: run failed runs again", **flag)
+    add("--failed", "with --resume: run failed runs again", **_FLAG)
     text = "with --resume: run those again whose id or notebook matches"
     add("--rerun", text, action="append", default=[], metavar="PATTERN")
     text = "start no further run once all runs used N tokens"
