@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 PAGE_TIMEOUT_S = 3.0
 """Time that a page has to answer at `%load_ext`."""
-"""Time that a page has to answer at `%load_ext`."""
 CONSOLE_TIMEOUT_S = 0.5
-"""The same time where there is probably no page."""
 """The same time where there is probably no page."""
 
 
