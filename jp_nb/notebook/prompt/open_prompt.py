@@ -1,8 +1,7 @@
 """A prompt that has not ended, with the future of its end and the deadline of a read from stdin.
 
 Only an interrupt of the kernel ends a read from stdin. So `Deadline` sends one when the time is
-over, and when `OpenPrompt.withdraw` expires it. `TimedConsole` gives each line of a form its own
-deadline.
+over, and when `OpenPrompt.withdraw` expires it.
 
 Source: `docs/prompts.md`.
 """
@@ -10,7 +9,7 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any, Generic
+from typing import Generic
 
 from jp_nb.agent.prompting.prompt_ends import Channel, PromptEnd, T
 from jp_nb.agent.prompting.prompts import (
@@ -20,12 +19,7 @@ from jp_nb.agent.prompting.prompts import (
     Prompt,
     QuestionPrompt,
 )
-from jp_nb.notebook.prompt.running_cell.deadlines import Deadline, Expired
-from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
-
-
-class Withdrawn(Exception):  # noqa: N818 - not an error
-    """The asking code no longer waits for the answer."""
+from jp_nb.notebook.prompt.running_cell.deadlines import Deadline
 
 
 class OpenPrompt(Generic[T]):
@@ -71,27 +65,3 @@ class OpenPrompt(Generic[T]):
         self.withdrawn = True
         if (deadline := self.deadline) is not None:
             deadline.expire()
-
-
-class TimedConsole(InputConsole):
-    """A console with a deadline for each line."""
-
-    def __init__(self, kernel: object | None, open_prompt: OpenPrompt[Any], timeout: float) -> None:
-        super().__init__(kernel)
-        self._open_prompt = open_prompt
-        self._timeout = timeout
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        """Return the line typed.
-
-        Raises:
-            Expired: The time of the line is over.
-            Withdrawn: The prompt was withdrawn.
-        """
-        try:
-            with self._open_prompt.begin_deadline(self._timeout):
-                return super().read(prompt, secret=secret)
-        except Expired:
-            if self._open_prompt.withdrawn:
-                raise Withdrawn from None
-            raise

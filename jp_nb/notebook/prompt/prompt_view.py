@@ -16,7 +16,7 @@ from jp_nb.agent.prompting.prompt_ends import AnyEnd, NotAnswered, Unavailable, 
 from jp_nb.agent.prompting.prompts import FormPrompt
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
-from jp_nb.notebook.prompt.open_prompt import OpenPrompt, TimedConsole, Withdrawn
+from jp_nb.notebook.prompt.open_prompt import OpenPrompt
 from jp_nb.notebook.prompt.running_cell.current_page import (
     can_show_input_box,
     find_sender,
@@ -33,6 +33,7 @@ from jp_nb.notebook.prompt.running_cell.pump import CommPump
 from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
 from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel
+from jp_nb.notebook.prompt.timed_console import TimedConsole, Withdrawn
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 from jp_nb.session.threads.cell_loop import CellLoop

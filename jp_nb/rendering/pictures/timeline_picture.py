@@ -1,8 +1,9 @@
-"""The timeline of a turn as a picture, with one row for each step, and as a row of characters.
+"""The timeline of a turn as a picture, with one row for each step.
 
 A step is a request, the run of a tool, or a wait for the user. Its bar shows when it ran. The times
 of a step that `is_rough` are only those of the recorded entries. A timeline with the timing `order`
-has no times: one unit for each step shows their order, as in a headless run.
+has no times: one unit for each step shows their order, as in a headless run. `text_bars.py` draws
+the bars as characters.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
 from jp_nb.rendering.pictures.svg_picture import Anchor, SvgPicture, add_legend
+from jp_nb.rendering.pictures.text_bars import FAILED_STATES, make_scale
 from jp_nb.rendering.pictures.time_scale import TimeScale
 from jp_nb.rendering.pictures.time_words import format_time
 from jp_nb.text import pluralize
@@ -32,8 +34,6 @@ _ROW: Final = 20
 _BAR: Final = 12
 _MIN_BAR: Final = 3.0
 _TICK_GAP: Final = 48.0
-_BAR_CHARS: Final = 32  # length of the row of characters
-TEXT_LEGEND: Final = "░ first token, █ response, ▒ tool, x failed, ? waiting for you"
 
 # Words by the CSS class of a bar.
 _LEGEND: Final = {
@@ -43,12 +43,6 @@ _LEGEND: Final = {
     "wait": "waiting for you",
     "error": "failed",
 }
-
-
-def make_scale(timeline: TurnTimeline, width: float) -> TimeScale:
-    """Return the scale of `timeline` for a picture of this width."""
-    busy = [(step.start, step.end) for step in timeline.steps if step.kind != "user"]
-    return TimeScale(timeline.seconds, busy, width)
 
 
 def draw_timeline(timeline: TurnTimeline, title: str) -> str:
@@ -80,10 +74,10 @@ def _draw_step(
     picture.add_text(_LABEL_X, y + 14, step.label, width=_CHART_X - _LABEL_X - 6)
     _draw_bar(picture, scale, step, y + 4)
 
-    times = describe_times(step, has_times=timeline.timing != "order")
+    times = _describe_times(step, has_times=timeline.timing != "order")
     picture.add_text(_TIME_X, y + 14, times, width=_TOKENS_X - _TIME_X - 6)
 
-    tokens = format_token_pair(step.usage)
+    tokens = _format_token_pair(step.usage)
     picture.add_text(_TOKENS_X, y + 14, tokens, width=_WIDTH - _TOKENS_X)
 
 
@@ -141,12 +135,12 @@ def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: floa
 
 def _find_class(step: TimelineStep) -> str:
     """Return the CSS class of a bar, a key of `_LEGEND`."""
-    if step.state in ("failed", "interrupted", "skipped"):
+    if step.state in FAILED_STATES:
         return "error"
     return "wait" if step.kind == "user" else step.kind
 
 
-def describe_times(step: TimelineStep, *, has_times: bool = True) -> str:
+def _describe_times(step: TimelineStep, *, has_times: bool = True) -> str:
     """Return the duration, the time to the first token, and the end of a step that failed."""
     parts: list[str] = []
     if has_times and (step.seconds > 0 or not step.reason):
@@ -160,7 +154,7 @@ def describe_times(step: TimelineStep, *, has_times: bool = True) -> str:
     return ", ".join(parts)
 
 
-def format_token_pair(usage: Usage | None) -> str:
+def _format_token_pair(usage: Usage | None) -> str:
     """Return input and output tokens, such as `1.2k → 48`; "" if none was reported."""
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return ""
@@ -176,29 +170,3 @@ def _shorten(count: int | None) -> str:
             digits = 1 if count < 10 * size else 0
             return f"{count / size:,.{digits}f}{sign}"
     return str(count)
-
-
-def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:
-    """Return a step as a row of characters. `scale` has the width of `make_text_scale`."""
-    start = min(int(scale.find_x(step.start)), _BAR_CHARS - 1)
-    end = max(round(scale.find_x(step.end)), start + 1)
-    sign = "█"
-    if _find_class(step) == "error":
-        sign = "x"
-    elif step.kind == "user":
-        sign = "?"
-    elif step.kind == "tool":
-        sign = "▒"
-
-    bar = sign * (end - start)
-    if step.first_token is not None and sign == "█":
-        first_chars = min(round(scale.find_x(step.first_token)) - start, len(bar) - 1)
-        bar = "░" * first_chars + bar[first_chars:]
-    before = "·" * start
-    after = "·" * (_BAR_CHARS - end)
-    return f"{before}{bar}{after}"
-
-
-def make_text_scale(timeline: TurnTimeline) -> TimeScale:
-    """Return the scale of `draw_text_bar`."""
-    return make_scale(timeline, float(_BAR_CHARS))

@@ -11,15 +11,14 @@ from typing import Final
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
 from jp_nb.rendering.markdown import make_details_block
-from jp_nb.rendering.pictures.time_words import format_time
-from jp_nb.rendering.pictures.timeline_picture import (
-    MAX_TIMELINE_ROWS,
+from jp_nb.rendering.pictures.text_bars import (
     TEXT_LEGEND,
     draw_text_bar,
-    draw_timeline,
     make_scale,
     make_text_scale,
 )
+from jp_nb.rendering.pictures.time_words import format_time
+from jp_nb.rendering.pictures.timeline_picture import MAX_TIMELINE_ROWS, draw_timeline
 from jp_nb.rendering.report import (
     Report,
     join_reports,

@@ -14,12 +14,8 @@ from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.notebook.prompt.controls.controls import make_question_control
 from jp_nb.notebook.prompt.controls.form_control import FormMessage, NoValidAnswer
-from jp_nb.notebook.prompt.controls.form_widgets import (
-    close_widgets,
-    isolate_direction,
-    make_box,
-    make_text,
-)
+from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction, make_box, make_text
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.forms.form_heads import make_field_head
 from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.text import upper_first

@@ -15,14 +15,13 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import (
-    SharedLook,
-    close_widgets,
     isolate_direction,
     make_box,
     make_button,
     make_html,
     make_text,
 )
+from jp_nb.notebook.prompt.controls.widget_closing import SharedLook, close_widgets
 from jp_nb.notebook.prompt.forms.diff_rendering import (
     DiffRenderer,
 )
