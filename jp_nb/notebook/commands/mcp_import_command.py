@@ -60,6 +60,8 @@ def import_servers(call: Invocation, words: Sequence[str]) -> None:
         return
 
     plan, target = _ask_for_plan(call, choices)
+    # The directives are changes of settings. With those of all other layers (`projection`), they
+    # must give a valid configuration.
     notices = write_config_file(target, plan.directives, session.settings.projection, session.files)
     if plan.copies_keys:
         _make_private(session.files.workspace.find_config_file(target))

@@ -102,7 +102,7 @@ def _describe_folder(session: Session) -> str:
         return names
 
     paths = set[str]()
-    for file in pending:
+    for file in pending:  # each leaf is a setting: its path, its value, and the file
         paths.update(path for path, _, _ in file.leaves)
     return f"{names}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
 

@@ -2,7 +2,8 @@
 
 A write appends entries to the key `jp`, or replaces the keys that keep the record. In a document
 that pages share, earlier entries are put into *segments* (`jp.0`, `jp.1`, …), which never change.
-An entry in a segment is *sealed*. The *head* is the document without its entries.
+An entry in a segment is *sealed*. The *head* is the document without its entries. A *carrier* is
+the state of a widget in which a headless run has kept the record: the next write moves it to `jp`.
 
 Source: `docs/protocol.md`.
 """

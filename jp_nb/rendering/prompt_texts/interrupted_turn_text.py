@@ -17,7 +17,8 @@ from jp_nb.text import MAX_FEW_NAMES
 def describe_interrupted_turn(turn: InterruptedTurn, finished: Sequence[str] = ()) -> str:
     """Return the notice that `turn` can be continued.
 
-    `finished` are the names of the tools whose results the journal kept.
+    `finished` are the names of the tools whose results the journal kept, which is the log for the
+    case that the kernel dies.
     """
     sentences = [f"turn {to_shown_turn(turn.turn)} was interrupted."]
     if finished:
