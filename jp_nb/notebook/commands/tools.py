@@ -1,5 +1,8 @@
 """Subcommands of `%jp` for tools: list them, call one, and repeat the calls of a turn.
 
+`session.bench` runs tools outside of a turn, with the permissions, questions, and display of one. A
+*resolver* finds the tools of a configuration.
+
 Source: `docs/guide.md`, `docs/tools.md`.
 """
 
