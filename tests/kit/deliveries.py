@@ -210,11 +210,11 @@ class KnownPages:
 
     def writes_outputs(self, page: str, session: str) -> bool:
         """Return True if `page` must write the outputs of cells that `session` ran."""
-        return self._pages.writes_outputs(page, session)
+        return self._pages.take_over_outputs(page, session)
 
     def is_asked(self, session: str, now: float) -> bool:
         """Miss an output of `session` at the time `now`; return True if its page is asked."""
-        return self._pages.must_prove_presence(session, now)
+        return self._pages.note_missing_outputs(session, now)
 
     def _hello(self, page: str, fields: Mapping[str, Any]) -> Hello:
         return Hello(page, **{**self._common, "session": f"session of {page}", **fields})

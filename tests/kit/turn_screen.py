@@ -46,10 +46,10 @@ class _Tools:
     def end_function(self) -> bool:
         return self.function_printed
 
-    def has_new_function_output(self) -> bool:
+    def check_function_output(self) -> bool:
         return False
 
-    def has_new_output_of_others(self) -> bool:
+    def check_output_of_others(self) -> bool:
         printed = self.others_printed
         self.others_printed = False
         return printed

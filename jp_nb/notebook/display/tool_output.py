@@ -99,11 +99,11 @@ class ToolOutput:
         """
         if list_open_figures() - self._figures:
             show_figures()
-        has_output = self.has_new_function_output()
+        has_output = self.check_function_output()
         self._function_runs = False
         return has_output
 
-    def has_new_function_output(self) -> bool:
+    def check_function_output(self) -> bool:
         """Return True if the running function has shown anything since the last call.
 
         What it has printed is flushed first, so that it is seen here.
@@ -111,7 +111,7 @@ class ToolOutput:
         flush_streams()
         return self._of_function.take_new()
 
-    def has_new_output_of_others(self) -> bool:
+    def check_output_of_others(self) -> bool:
         """Return True if other tools have shown anything since the last call.
 
         What they have printed is flushed first, so that it is seen here.

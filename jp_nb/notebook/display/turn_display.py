@@ -243,7 +243,7 @@ class TurnDisplay:
 
         self._batch = CallBatch()
         if self._tools is not None:
-            if self._tools.has_new_output_of_others():
+            if self._tools.check_output_of_others():
                 self._events.append(_NewPart(self._tools.take_of_others()))
             self._tools.watches = False
 
@@ -399,7 +399,7 @@ class TurnDisplay:
         """Show a form in an output; `so_far` shows the current part above the form."""
         with self._lock:
             self._apply_events()
-            if self._tools is not None and self._tools.has_new_function_output():
+            if self._tools is not None and self._tools.check_function_output():
                 self._outputs.start_part([])  # the form comes below that output
             self._outputs.show_form(bundle, so_far, queue_line=self._waiting.format_queue_line())
             self._send_now()

@@ -241,10 +241,11 @@ class Pages:
         known = self._known.get(page)
         return known is not None and known.session == session and bool(session)
 
-    def writes_outputs(self, page: str, session: str) -> bool:
-        """Return True if `page` must write the outputs of cells that `session` ran.
+    def take_over_outputs(self, page: str, session: str) -> bool:
+        """Let `page` write the outputs of the cells that `session` ran, if no page does that.
 
-        The page that ran them has left. The first page for which this is asked writes them.
+        Return True if `page` must write them: the page that ran the cells has left, and this is the
+        first call for it since then, or `page` is the one of the first call.
         """
         if session not in self._departed:
             return False
@@ -259,11 +260,11 @@ class Pages:
         known = self._known.get(page)
         return known is not None and bool(known.session)
 
-    def must_prove_presence(self, session: str, now: float) -> bool:
-        """Return True if the page with `session` must be asked whether it is still open.
+    def note_missing_outputs(self, session: str, now: float) -> bool:
+        """Note that a page lacks outputs that the page with `session` should have written.
 
-        Call it when another page lacks outputs that this page should have written. If it has left,
-        its successor should have written them, and is asked instead. A page that sends no message
+        Return True if that page must now be asked whether it is still open. If it has left, its
+        successor should have written them, and is asked instead. A page that sends no message
         within `patience` seconds after the first call has left without `bye`, and is removed.
         """
         page = self._find_expected_writer(session)

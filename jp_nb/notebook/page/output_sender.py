@@ -50,7 +50,7 @@ class OutputSender:
         with link.lock:
             if link.pages.is_of_other_notebook(cell.session):
                 return
-            if self._must_write(lacking, cell):
+            if self._decide_to_write(lacking, cell):
                 fields["puts"] = True
 
             with_printed = link.pages.supports_printed(page)
@@ -62,8 +62,8 @@ class OutputSender:
             message["outputs"] = cell.outputs.to_json(with_printed=with_printed)
             link.send(message)
 
-    def _must_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
-        """Return True if the page must write the outputs into the document that pages share.
+    def _decide_to_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
+        """Decide if the page writes the outputs into the document that pages share: True if so.
 
         In all other pages, the outputs then appear with the document. A page that has opened
         writes them if the page that ran the cell has left. A page that asks for the outputs of a
@@ -71,15 +71,16 @@ class OutputSender:
         """
         pages = self._link.pages
         if not lacking.request:
-            return pages.writes_outputs(lacking.page, cell.session)
+            return pages.take_over_outputs(lacking.page, cell.session)
 
         # The page that ran the cell lacks its outputs if the user has run the cell again.
         if pages.has_session(lacking.page, cell.session):
             return True
-        if pages.writes_outputs(lacking.page, cell.session):
+        if pages.take_over_outputs(lacking.page, cell.session):
             return True
 
-        # Another page should have written them: the one that ran the cell, or its successor.
-        if pages.must_prove_presence(cell.session, time.monotonic()):
+        # Another page should have written them: the one that ran the cell, or its successor. If it
+        # does not answer, it is removed in a later call, and this page takes over.
+        if pages.note_missing_outputs(cell.session, time.monotonic()):
             self._link.ask_for_hello()
-        return pages.writes_outputs(lacking.page, cell.session)
+        return pages.take_over_outputs(lacking.page, cell.session)

@@ -100,7 +100,7 @@ def converse(
         explained = False
         line = console.read(dialogue.prompt, secret=dialogue.secret)
         word = line if dialogue.secret else line.strip()
-        may_be_key = not dialogue.secret or _is_meant_as_key(console, word, keys)
+        may_be_key = not dialogue.secret or _ask_if_key(console, word, keys)
         if may_be_key:
             is_empty_in_inner = not word and dialogue.inner  # `parse` handles it
             if word in keys and not is_empty_in_inner:
@@ -141,8 +141,8 @@ def _quote_keys(keys: Collection[str]) -> dict[str, str]:
     return {f'"{key}"': key for key in (*keys, HELP_KEY) if key}
 
 
-def _is_meant_as_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
-    """Return True if `hidden` is a key, and the user says that it is not a secret."""
+def _ask_if_key(console: Console, hidden: str, keys: Collection[str]) -> bool:
+    """Return True if `hidden` is a key. If it may also be the secret, ask the user."""
     if not keys or hidden not in (*keys, HELP_KEY):
         return False
     if not hidden:  # an empty line is never a secret
