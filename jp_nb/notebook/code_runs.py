@@ -94,7 +94,7 @@ class _CodeRunner:
                 show_figures()
 
         if error is None:
-            return CodeRun(capture.outputs())
+            return CodeRun(capture.list_outputs())
         return self._describe_failure(error, capture)
 
     def _describe_failure(self, error: BaseException, capture: OutputCapture) -> CodeRun:
@@ -115,7 +115,9 @@ class _CodeRunner:
         self._show_error(error, begin, summary)
 
         frames = describe_code_frames(self.shell, error, begin, self.name)
-        return CodeRun(capture.outputs(), plain(summary, limit=10_000), plain(frames, limit=10_000))
+        return CodeRun(
+            capture.list_outputs(), plain(summary, limit=10_000), plain(frames, limit=10_000)
+        )
 
     def _find_begin(self, error: BaseException) -> TracebackType | None:
         """Return the traceback of `error` from the code on, without the frames of jp_nb."""

@@ -48,7 +48,7 @@ class NotebookFrontEnd:
 
     def find_unavailable_reason(self, config: AppConfig) -> str | None:
         """Return the reason why no user can answer in the running cell, or None."""
-        route = Presence.detect().route(config.prompt)
+        route = Presence.detect().choose_route(config.prompt)
         return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:

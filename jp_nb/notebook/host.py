@@ -55,8 +55,8 @@ class NotebookHost:
         user = KernelPages.of(kernel).find_sender(request) if request else None
 
         return CellRun(
-            _text(request.get("metadata", {}).get("cellId")),
-            _text(request.get("header", {}).get("msg_id")),
+            _read_text(request.get("metadata", {}).get("cellId")),
+            _read_text(request.get("header", {}).get("msg_id")),
             user,
         )
 
@@ -139,5 +139,5 @@ class NotebookHost:
         vars(error)["_render_traceback_"] = render
 
 
-def _text(value: object) -> str | None:
+def _read_text(value: object) -> str | None:
     return value if isinstance(value, str) else None

@@ -83,7 +83,7 @@ class KernelNotebook:
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
                 text = await asyncio.wrap_future(store.requests.ask_cells(_as_index(whole)))
-                running = store.running_cells()
+                running = store.list_running_cells()
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:
             why = f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"

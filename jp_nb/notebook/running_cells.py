@@ -197,7 +197,7 @@ class RunningCells:
             if cell is not None:
                 cell.at_end.append(function)
 
-    def cell_ids(self) -> frozenset[str]:
+    def list_cell_ids(self) -> frozenset[str]:
         """Return the ids of the running cells."""
         with self._lock:
             return frozenset(cell.cell_id for cell in self._cells.values()) - {""}

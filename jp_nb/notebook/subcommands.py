@@ -16,7 +16,7 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
 
 
-def _directive(
+def _make_directive_option(
     kind: DirectiveKind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
 ) -> MagicOption:
     """Return an option that changes the configuration.
@@ -48,7 +48,7 @@ ASK_OPTIONS: Final = (
         takes="MODEL",
         offers="model",
     ),
-    _directive(
+    _make_directive_option(
         "cfg",
         ("-c", "--cfg"),
         "change the configuration: `path=value`, `path:=json`, `path+=value`, a JSON object, "
@@ -56,22 +56,22 @@ ASK_OPTIONS: Final = (
         takes="X",
         offers="change",
     ),
-    _directive("no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"),
-    _directive(
+    _make_directive_option("no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"),
+    _make_directive_option(
         "tool",
         ("-t", "--tool"),
         "enable a tool or toolset for this and later turns; without a name, all tools",
         takes="[NAME]",
         offers="tool or toolset",
     ),
-    _directive(
+    _make_directive_option(
         "no_tool",
         ("-T", "--no-tool"),
         "disable a tool or toolset for this and later turns; without a name, all tools",
         takes="[NAME]",
         offers="tool or toolset",
     ),
-    _directive(
+    _make_directive_option(
         "attach",
         ("-a", "--attachment"),
         "attach a file, a file pattern, or a variable, for this and later turns",
@@ -144,17 +144,19 @@ _TABLE: Final = (
                 offers="path",
                 parse=_keep_text,
             ),
-            _directive(
+            _make_directive_option(
                 "unset",
                 ("--unset",),
                 "remove the value that this conversation set at PATH",
                 takes="PATH",
                 offers="path",
             ),
-            _directive(
+            _make_directive_option(
                 "cfg", ("-c", "--cfg"), "apply a configuration file", takes="X", offers="change"
             ),
-            _directive("no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"),
+            _make_directive_option(
+                "no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"
+            ),
             MagicOption(
                 ("--user",),
                 "save the change in your user configuration, for all notebooks",
@@ -410,7 +412,7 @@ _TABLE: Final = (
             ),
             MagicOption(("--keep-first",), "keep the first N turns unchanged", takes="N"),
             MagicOption(("--keep-last",), "keep the last N turns unchanged", takes="N"),
-            _directive(
+            _make_directive_option(
                 "cfg",
                 ("-c", "--cfg"),
                 "apply a setting or a configuration file to this compaction only",

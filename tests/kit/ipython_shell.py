@@ -142,7 +142,7 @@ def _forget_errors() -> None:
 
 
 class _GivenNames(Names):
-    """Names of a session that does not exist. `keys`, `models`, and others are functions."""
+    """Names of a session that does not exist. `list_keys` and others are functions."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         vars(self).update(names)

@@ -48,10 +48,10 @@ NAMES: Final[Mapping[str, Any]] = {
     "variables": ["rows", "name", "names", "_secret"],
     "schemas": ["Trip", "Row"],
     "rows": ["frame"],
-    "keys": lambda path: KEYS.get(path, []),
-    "models": lambda provider: ["scripted/welcome", "ollama/qwen2.5:7b"],
-    "config_files": lambda folder: PRESETS.get(folder, []),
-    "entries": lambda folder: FILES.get(folder, []),
+    "list_keys": lambda path: KEYS.get(path, []),
+    "list_models": lambda provider: ["scripted/welcome", "ollama/qwen2.5:7b"],
+    "list_config_files": lambda folder: PRESETS.get(folder, []),
+    "list_entries": lambda folder: FILES.get(folder, []),
 }
 """A session with a little of everything."""
 
@@ -250,7 +250,7 @@ def test_every_path_is_completed_level_by_level() -> None:
         for key in re.finditer(r"\.\*", path):
             maps.add(path[: key.start()].replace("*", "k"))
 
-    names = {**NAMES, "keys": lambda path: ["k"] if path in maps else []}
+    names = {**NAMES, "list_keys": lambda path: ["k"] if path in maps else []}
     reached: set[str] = set()
     levels = ["%jp config "]
     while levels:

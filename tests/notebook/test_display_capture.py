@@ -44,7 +44,7 @@ def capture_outputs(*messages: Message) -> list[tuple[str, int]]:
     capture = OutputCapture()
     for kind, content in messages:
         capture.add_message(kind, content)
-    return [(output.text, len(output.images)) for output in capture.outputs()]
+    return [(output.text, len(output.images)) for output in capture.list_outputs()]
 
 
 def texts_of(*messages: Message) -> list[str]:

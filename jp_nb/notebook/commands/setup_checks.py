@@ -82,7 +82,7 @@ def _describe_prompts(session: Session) -> str:
     config = session.config.prompt
     presence = Presence.detect()
     forms = "" if presence.no_forms_reason is None else f"; no forms: {presence.no_forms_reason}"
-    match presence.route(config):
+    match presence.choose_route(config):
         case FormRoute():
             channel = "form in the cell, then stdin"
         case StdinRoute():

@@ -56,7 +56,7 @@ class Names:
         """The effective configuration as a tree of tables."""
         return self._config.model_dump(mode="json", exclude_none=True)
 
-    def keys(self, path: str) -> Sequence[str]:
+    def list_keys(self, path: str) -> Sequence[str]:
         """Return the keys below `path` in the effective configuration, or the indexes of a list."""
         value = look_up(self._settings, parse_path(path))
         if isinstance(value, list):
@@ -78,7 +78,7 @@ class Names:
     @cached_property
     def providers(self) -> Sequence[str]:
         """Providers, and the model servers that the user has named in the configuration."""
-        return [*PROVIDER_NAMES, *sorted(self.keys(SERVERS_PATH))]
+        return [*PROVIDER_NAMES, *sorted(self.list_keys(SERVERS_PATH))]
 
     @cached_property
     def mcp_servers(self) -> Sequence[str]:
@@ -90,7 +90,7 @@ class Names:
         """Aliases of models."""
         return list(self._config.providers.llm.aliases)
 
-    def models(self, provider: str) -> Sequence[str]:
+    def list_models(self, provider: str) -> Sequence[str]:
         """Return the current model, models with an alias, and those that `provider` lists.
 
         The list may be requested, but only from a provider whose name is complete.
@@ -105,8 +105,8 @@ class Names:
 
         return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
 
-    def config_files(self, folder: str) -> Sequence[str]:
-        """Return the names in `folder` that `-c` accepts, without suffixes; see `entries`."""
+    def list_config_files(self, folder: str) -> Sequence[str]:
+        """Return the names in `folder` that `-c` accepts, without suffixes; see `list_entries`."""
         folders: list[Path] = []
         for root in (get_config_folder() / "config", self.session.files.root):
             folders += [root / path / folder for path in self._config.config_load_paths]
@@ -118,7 +118,7 @@ class Names:
         names = (_read_config_name(entry) for entry in dict.fromkeys(entries))
         return [name for name in names if name is not None]
 
-    def entries(self, folder: str) -> Sequence[str]:
+    def list_entries(self, folder: str) -> Sequence[str]:
         """Return the names in `folder`, a path from the notebook's folder; folders end with `/`."""
         root = self.session.files.folder
         return _try(lambda: _list_folder(root / Path(folder).expanduser()), [])

@@ -16,7 +16,7 @@ from jp_nb.notebook.completion.completion_names import Names
 from jp_nb.notebook.completion.setting_completions import (
     complete_assignment,
     complete_setting_path,
-    list_models,
+    offer_models,
 )
 from jp_nb.notebook.completion.tab_completions import (
     TabCompletions,
@@ -45,10 +45,10 @@ def _complete_change(text: str, names: Names) -> TabCompletions:
 def _complete_config_file(text: str, names: Names) -> TabCompletions:
     """Complete the name of a configuration file, or the path of one, as after `@` or `./`."""
     if not text.startswith(("@", ".", "/", "~")):
-        return _complete_file(text, names.config_files, suffixes=("",))
+        return _complete_file(text, names.list_config_files, suffixes=("",))
 
     path = text.removeprefix("@")
-    completions = _complete_file(path, names.entries, suffixes=(".toml", ".json"))
+    completions = _complete_file(path, names.list_entries, suffixes=(".toml", ".json"))
     return replace(completions, start=completions.start + len(text) - len(path))
 
 
@@ -60,7 +60,7 @@ def _complete_attachment(text: str, names: Names) -> TabCompletions:
 
 def complete_path(text: str, names: Names) -> TabCompletions:
     """Return the files and folders that complete the path `text`; folders end with `/`."""
-    return _complete_file(text, names.entries, suffixes=("",))
+    return _complete_file(text, names.list_entries, suffixes=("",))
 
 
 def _complete_file(
@@ -86,7 +86,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
     "path": complete_setting_path,
     "setting": _complete_setting,
     "change": _complete_change,
-    "model": lambda text, names: match_prefix(text, list_models(text, names)),
+    "model": lambda text, names: match_prefix(text, offer_models(text, names)),
     "provider": lambda text, names: match_prefix(text, names.providers),
     "server": lambda text, names: match_prefix(text, names.mcp_servers),
     "tool": lambda text, names: match_prefix(text, names.tools),
@@ -97,8 +97,8 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
     "stored conversation": lambda text, names: match_prefix(text, names.conversations),
     "answer": lambda text, names: match_prefix(text, names.answers),
     "turn": lambda text, names: match_prefix(text, map(str, range(names.turn_count, 0, -1))),
-    "folder": lambda text, names: _complete_file(text, names.entries, suffixes=()),
-    "file": lambda text, names: _complete_file(text, names.entries, suffixes=("",)),
+    "folder": lambda text, names: _complete_file(text, names.list_entries, suffixes=()),
+    "file": lambda text, names: _complete_file(text, names.list_entries, suffixes=("",)),
     "attachment": _complete_attachment,
     "schema": lambda text, names: match_prefix(text, sorted(names.schemas)),
     "rows": lambda text, names: match_prefix(text, sorted(names.rows)),

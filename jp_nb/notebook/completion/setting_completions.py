@@ -94,7 +94,7 @@ def _list_keys(node: SchemaNode, above: str, names: Names) -> list[str]:
     if above == _TOOLS:
         known.append(STAR)
     if node.kind != "table" or node.child(STAR) is not None:
-        known += names.keys(above)
+        known += names.list_keys(above)
     return [key for key in dict.fromkeys(known) if "=" not in key]
 
 
@@ -109,7 +109,7 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
         return []
     if child.kind == "map":
         path = f"{above}{shown}" if shown.startswith("[") else f"{above}.{shown}".removeprefix(".")
-        has_keys = path == _TOOLS or names.keys(path)  # of the tools, `*` always can be set
+        has_keys = path == _TOOLS or names.list_keys(path)  # of the tools, `*` always can be set
         return [f"{shown}."] if has_keys else [shown]
     if child.table is None:
         return [shown]
@@ -155,7 +155,7 @@ def complete_assignment(text: str, names: Names) -> TabCompletions:
 def _list_values(path: str, node: SchemaNode, typed: str, names: Names) -> Sequence[str]:
     """Return the values to offer for the setting at `path`, or for an item of it."""
     if node.table is ModelId:
-        return list_models(typed, names)
+        return offer_models(typed, names)
     if parse_path(path)[-1] == "tool_choice":
         return ["auto", "none", "required", *names.tools]
     if node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
@@ -174,10 +174,10 @@ def _accepts(node: SchemaNode, word: str) -> bool:
     return True
 
 
-def list_models(text: str, names: Names) -> list[str]:
+def offer_models(text: str, names: Names) -> list[str]:
     """Return aliases and providers; after a slash, full ids instead of aliases."""
     providers = [f"{name}/" for name in names.providers]
     provider, slash, _ = text.partition("/")
     if slash:
-        return [*names.models(provider), *providers]
+        return [*names.list_models(provider), *providers]
     return [*sorted(names.aliases), *providers]

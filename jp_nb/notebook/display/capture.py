@@ -94,7 +94,7 @@ class OutputCapture:
             self._append(latest)
         latest.text.add(text)
 
-    def outputs(self) -> tuple[CellOutput, ...]:
+    def list_outputs(self) -> tuple[CellOutput, ...]:
         """Return the outputs without terminal escapes, with a note in place of omitted ones."""
         omitted = self._count - len(self._first) - len(self._last)
         first = map(_finish_output, self._first)

@@ -336,10 +336,10 @@ class LiveStore:
         with self._lock:
             return self._link.pages.has_met_page
 
-    def running_cells(self) -> frozenset[str]:
+    def list_running_cells(self) -> frozenset[str]:
         """Return the ids of the cells that this kernel runs now."""
         cells = RunningCells.find(self._kernel)
-        return cells.cell_ids() if cells is not None else frozenset()
+        return cells.list_cell_ids() if cells is not None else frozenset()
 
     # --- facts that the methods above share; hold the lock -------------------------------------
 

@@ -75,7 +75,7 @@ class PromptView:
 
     def find_route(self) -> PromptRoute:
         """Return the way to ask the user, or the reason why no user can be asked."""
-        return self.presence.route(self.settings)
+        return self.presence.choose_route(self.settings)
 
     def show(self, open_prompt: OpenPrompt[Any]) -> None:
         """Show the form of a prompt, or ask it on stdin, which blocks until it ends."""

@@ -26,7 +26,7 @@ def prompt_route(facts: Mapping[str, Any] | None, **settings: Any) -> str:
     `prompt` in the configuration.
     """
     known = presence.Presence.detect() if facts is None else presence.Presence(**facts)
-    route = known.route(make("prompt_settings", **settings))
+    route = known.choose_route(make("prompt_settings", **settings))
     if isinstance(route, presence.FormRoute):
         return (
             f"form for {route.patience_s:g} s, {AFTERWARDS[route.falls_back_to_stdin, route.stays]}"

@@ -95,7 +95,7 @@ class Presence:
         """True for a front end without cells, which cannot update displays."""
         return self.has_kernel and self.runs_cell and self.allows_stdin and not self.has_cell_id
 
-    def route(self, settings: PromptConfig) -> PromptRoute:
+    def choose_route(self, settings: PromptConfig) -> PromptRoute:
         """Return the way to ask the user, or the reason why no user can be asked.
 
         The first rule that applies decides:
