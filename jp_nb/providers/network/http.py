@@ -1,5 +1,8 @@
 """HTTP client: timeouts, proxies, limits, and redaction of keys.
 
+This is the only module that imports httpx (D16), so it also translates the errors of httpx, and
+reads the bodies of its responses.
+
 A key is read for each request, and is only in its header. It is not in messages, logs, or frames
 of a traceback. Errors, headers, and responses are redacted on arrival, before they are cut or
 quoted, because a server or a proxy may send the key back.

@@ -119,9 +119,10 @@ def _changes(step: Step, keys: PathKeys) -> bool:
 
 
 def _find_unset_above(change: Change, keys: PathKeys) -> str | None:
-    """Return the last path of `unsets` that contains the known setting `keys`, or None.
+    """Return the last path of `unsets` that contains the setting `keys`, or None.
 
-    A value that the same change sets there counts instead.
+    None also for a path that is no setting, and if the same change sets a value there, which then
+    counts instead.
     """
     if get_path(change.delta, keys) is not None or not node_at(keys):
         return None
