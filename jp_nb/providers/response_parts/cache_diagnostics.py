@@ -19,10 +19,10 @@ _MAX_LOGGED: Final = 1_000
 
 
 class CacheDiagnostics:
-    """Requests cache diagnostics from a server, and logs its answers.
+    """Decides if requests ask a server for cache diagnostics, and logs its answers.
 
-    Diagnostics appear only in the log, so requests ask for them only if the log is on.
-    `is_accepted` is False after a server has rejected a request that asks for them.
+    Diagnostics appear only in the log, so requests ask for them only if the log is on. The provider
+    sets `is_accepted` to False after the server has rejected a request that asks for them.
     """
 
     def __init__(self, logger: logging.Logger, redactor: Callable[[], KeyRedactor]) -> None:

@@ -24,6 +24,10 @@ MAX_MEASURED_MS: Final = 10 * 366 * 24 * 3600 * 1000
 """Ten years. A longer time is damage."""
 INTERRUPTED: Final = "interrupted"
 """The end of a request that an interrupt ended."""
+REPAIRED: Final = "repair"
+"""The end of a request that the provider asked to repeat with a repaired conversation."""
+OTHER_FAILURE: Final = "other"
+"""The end of a request with an error of another kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class MeasuredSpan:
     Attributes:
         before_ms: Time from its start to the timestamp of the entry, in milliseconds.
         ms: Its duration in milliseconds.
-        first_ms: Time to the first token of a response; None without one.
+        first_ms: Time from its start to the first token of a response; None without one.
         failed: Kind of the error that ended a request, or `interrupted`; "" if it was complete.
     """
 
@@ -54,7 +58,13 @@ class MeasuredSpan:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTimes:
-    """The measured times of one entry."""
+    """The measured times of one entry, each group in the order of time.
+
+    Attributes:
+        requests: The requests up to a response of the model, the failed ones included.
+        runs: The runs of a tool, on the response to its call.
+        waits: The waits for answers of the user.
+    """
 
     requests: tuple[MeasuredSpan, ...] = ()
     runs: tuple[MeasuredSpan, ...] = ()
@@ -62,9 +72,6 @@ class MeasuredTimes:
 
 
 _GROUPS: Final = ("requests", "runs", "waits")
-REPAIRED: Final = "repair"
-"""The end of a request that the provider asked to repeat with a repaired conversation."""
-OTHER_FAILURE: Final = "other"
 FAILURE_WORDS: Final[Mapping[str, str]] = {
     "connect": "no connection",
     "timeout": "no answer in time",
