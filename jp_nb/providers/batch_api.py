@@ -65,7 +65,7 @@ class WholeAnswers:
             self.make_decoder(request),
             provider=http.endpoint.provider,
             max_response_bytes=request.max_response_bytes,
-            redactor=http.redactor(),
+            redactor=http.get_redactor(),
         )
 
         # The messages pass all stages of a stream, so the same limits and the redactor apply.

@@ -207,7 +207,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
             decoder,
             provider=self._http.endpoint.provider,
             max_response_bytes=request.max_response_bytes,
-            redactor=self._http.redactor(),
+            redactor=self._http.get_redactor(),
         )
 
         events = stream_events(
@@ -362,7 +362,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         sent = self._http.preview(
             body.encode(), url=self._get_url(request), headers=body.headers, omitted=lines
         )
-        parts = [(name, encode_utf8(sent.hide(part.decode()))) for name, part in body.parts()]
+        parts = [(name, encode_utf8(sent.hide(part.decode()))) for name, part in body.list_parts()]
 
         # What a display of the request compares: see `SentRequest`.
         return replace(

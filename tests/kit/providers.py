@@ -55,7 +55,7 @@ def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str,
     rendering = provider._renderings.choose(request)
     answer = provider._make_answer_schema(request)
     body = provider._build_body(request, rendering, answer).body
-    return body.encode(), body.parts()
+    return body.encode(), body.list_parts()
 
 
 def substitute(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:

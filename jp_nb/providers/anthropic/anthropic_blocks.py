@@ -28,7 +28,7 @@ CACHE_MARK: Final[WireMessage] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
 
 
-def text_block(text: str) -> WireMessage:
+def make_text_block(text: str) -> WireMessage:
     """Return a content block with `text`."""
     return {"type": "text", "text": text}
 
@@ -49,7 +49,9 @@ def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:
     if isinstance(content, str):
         text = content if content.strip() else "(empty)"  # the API rejects a blank text
         return [
-            _document_block(attachment, {"type": "text", "media_type": "text/plain", "data": text})
+            _make_document_block(
+                attachment, {"type": "text", "media_type": "text/plain", "data": text}
+            )
         ]
 
     source = {
@@ -59,8 +61,11 @@ def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:
     }
 
     if attachment.media_type == PDF:
-        return [_document_block(attachment, source)]
-    return [text_block(format_attachment_name(attachment)), {"type": "image", "source": source}]
+        return [_make_document_block(attachment, source)]
+    return [
+        make_text_block(format_attachment_name(attachment)),
+        {"type": "image", "source": source},
+    ]
 
 
 def format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMessage]:
@@ -68,16 +73,16 @@ def format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMessa
 
     Before each, a text names it, such as `[image: figure 1, image/png 640×480]`.
     """
-    blocks = [text_block(text)] if text.strip() else []
+    blocks = [make_text_block(text)] if text.strip() else []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.text}
         kind = "document" if image.media_type == PDF else "image"
-        label = text_block(f"[{image.noun}: {image.words}]")
+        label = make_text_block(f"[{image.noun}: {image.words}]")
         blocks += [label, {"type": kind, "source": source}]
     return blocks
 
 
-def _document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
+def _make_document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
     title = format_attachment_name(attachment)
     if len(title) > _MAX_TITLE:
         title = "…" + title[1 - _MAX_TITLE :]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, ToolChoice, ToolDefinition
-from jp_nb.providers.anthropic.anthropic_blocks import CACHE_MARK, text_block
+from jp_nb.providers.anthropic.anthropic_blocks import CACHE_MARK, make_text_block
 from jp_nb.providers.anthropic.anthropic_models import Abilities
 from jp_nb.providers.anthropic.anthropic_schemas import select_strict_tools
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
@@ -60,7 +60,7 @@ def build_request_fields(
     thinks_unasked = thinking is None and abilities.thinks_unasked
     is_thinking = thinks_unasked or thinking not in (None, _NO_THINKING)
 
-    system = [text_block(text) for text in request.system if text.strip()]
+    system = [make_text_block(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = CACHE_MARK
 
@@ -79,7 +79,7 @@ def build_request_fields(
         if is_thinking and choice not in ("auto", "none"):
             # The API rejects a forced tool with thinking. The instruction follows the cached part.
             if not appends:
-                system.append(text_block(describe_forced_call(choice)))
+                system.append(make_text_block(describe_forced_call(choice)))
             choice = "auto"
         fields["tools"] = tools
         fields["tool_choice"] = _format_tool_choice(choice, len(tools))

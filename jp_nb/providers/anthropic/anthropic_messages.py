@@ -94,7 +94,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
         # The models as the server lists them, and their abilities after its errors, by name:
         self._listed: Mapping[str, ModelInfo] = {}
         self._corrected: dict[str, Abilities] = {}
-        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
+        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.get_redactor)
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         return adapt_for_anthropic(schema)

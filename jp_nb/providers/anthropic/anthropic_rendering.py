@@ -16,7 +16,7 @@ from jp_nb.images import Image
 from jp_nb.providers.anthropic.anthropic_blocks import (
     format_attachment_blocks,
     format_text_and_images,
-    text_block,
+    make_text_block,
 )
 from jp_nb.providers.anthropic.anthropic_decoder import (
     ANTHROPIC_NAME,
@@ -47,7 +47,7 @@ class AnthropicRendering(Rendering):
 
     continue_request: ClassVar[WireMessage] = {
         "role": "user",
-        "content": [text_block(CONTINUE_PROMPT)],
+        "content": [make_text_block(CONTINUE_PROMPT)],
     }
     appended = frozenset({"system", "tools", "attachments", "tool_choice"})
 
@@ -80,7 +80,7 @@ class AnthropicRendering(Rendering):
             change.format_attachment_names(),
             change.format_forced_call(),
         )
-        content = [text_block(text) for text in texts if text.strip()]
+        content = [make_text_block(text) for text in texts if text.strip()]
         content += _format_tool_changes(change)
 
         if "system" not in self.appended:
@@ -116,7 +116,7 @@ class AnthropicRendering(Rendering):
 
     def _add_text(self, text: str) -> None:
         if text:
-            self._open_content("assistant").append(text_block(text))
+            self._open_content("assistant").append(make_text_block(text))
 
     def _add_reasoning(self, response: ChatResponse) -> bool:
         """Add thinking with its valid signature; return False for other reasoning."""

@@ -84,7 +84,7 @@ class HttpClient:
             ProtocolError: The response is not an event stream.
         """
         url = url or self.endpoint.url
-        async with self._open_response("POST", url, body, self._headers(headers)) as response:
+        async with self._open_response("POST", url, body, self._make_headers(headers)) as response:
             await self._check_event_stream(response)
             async with aclosing(_iter_chunks(response)) as chunks:
                 async for chunk in chunks:
@@ -120,7 +120,7 @@ class HttpClient:
         compressions = [name for name in encodings if name != "identity"]
 
         if len(compressions) > 1 or not ACCEPTED_ENCODINGS.issuperset(compressions):
-            shown = self.redactor().hide(", ".join(encodings))[:100]
+            shown = self.get_redactor().hide(", ".join(encodings))[:100]
             raise ProtocolError(
                 f"{self.endpoint.provider} compressed its response (status "
                 f"{response.status_code}) as {shown!r}, which may be much larger than it seems. "
@@ -194,7 +194,7 @@ class HttpClient:
         """
         content = None if body is None else encode_utf8(compact_json(body))
         method = "GET" if content is None else "POST"
-        return await self._fetch_json(method, url, content, self._headers(headers))
+        return await self._fetch_json(method, url, content, self._make_headers(headers))
 
     async def upload(
         self, url: str, content: bytes, *, name: str, fields: Mapping[str, str]
@@ -208,7 +208,7 @@ class HttpClient:
         # This request is not sent: httpx encodes the form for it.
         form = httpx.Request("POST", url, data=dict(fields), files={"file": (name, content)})
         body = form.read()
-        headers = {**self._headers(None), "content-type": form.headers["content-type"]}
+        headers = {**self._make_headers(None), "content-type": form.headers["content-type"]}
         return await self._fetch_json("POST", url, body, headers)
 
     async def _fetch_json(
@@ -216,7 +216,7 @@ class HttpClient:
     ) -> JsonValue:
         """Send a request, and return the JSON of its response; see `fetch`."""
         sent = {**headers, "accept": "application/json"}
-        redactor = self.redactor()
+        redactor = self.get_redactor()
         received = bytearray()
 
         async with self._open_response(method, url, content, sent) as response:
@@ -244,7 +244,7 @@ class HttpClient:
             ProviderError: The key is missing, the connection fails, or the status is an error.
             ProtocolError: A line is too large. Later ones are not read.
         """
-        headers = {**self._headers(None), "accept": "*/*"}
+        headers = {**self._make_headers(None), "accept": "*/*"}
 
         async with self._open_response("GET", url, None, headers) as response:
             if response.status_code != 200:
@@ -259,7 +259,7 @@ class HttpClient:
 
     def _read_line(self, line: bytes, response: httpx.Response) -> JsonValue | ProtocolError:
         """Return the JSON of a line, or the error if it is not JSON."""
-        redactor = self.redactor()
+        redactor = self.get_redactor()
         text = redactor.hide_in_response(line.decode(errors="replace"))
         try:
             return read_json(text)
@@ -275,7 +275,7 @@ class HttpClient:
 
     async def _read_error(self, response: httpx.Response) -> ProviderError:
         """Return the error for a `response` with an error status."""
-        body = self.redactor().hide(await _read_error_body(response))
+        body = self.get_redactor().hide(await _read_error_body(response))
         return classify_response(
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
@@ -289,12 +289,12 @@ class HttpClient:
         omitted: Sequence[str] = (),
     ) -> SentRequest:
         """Return the request that `post` sends, without the key."""
-        redactor = self.redactor()
+        redactor = self.get_redactor()
         # A short key, such as `none`, is not hidden: it is a common word. `str` changes nothing.
         hide = redactor.hide if redactor.applies_to_responses else str
         shown_url = hide(redact_url(url))
         shown_body = encode_utf8(hide(body.decode()))
-        sent_headers = {**AGENT, **self._headers(headers)}
+        sent_headers = {**AGENT, **self._make_headers(headers)}
 
         return SentRequest(
             "POST",
@@ -307,7 +307,7 @@ class HttpClient:
             hide=hide,
         )
 
-    def _headers(self, of_request: Mapping[str, str] | None) -> dict[str, str]:
+    def _make_headers(self, of_request: Mapping[str, str] | None) -> dict[str, str]:
         """Return the headers of a request for an event stream, without the key."""
         return {
             **self.endpoint.headers,
@@ -316,7 +316,7 @@ class HttpClient:
             "accept": EVENT_STREAM,
         }
 
-    def redactor(self) -> KeyRedactor:
+    def get_redactor(self) -> KeyRedactor:
         """Return the redactor of the current key."""
         return get_current_redactor(self.endpoint.key_env)
 
@@ -326,7 +326,7 @@ class HttpClient:
         Its causes are changed as well.
         The tracebacks are removed, because local variables of httpx contain the key's header.
         """
-        hide = self.redactor().hide
+        hide = self.get_redactor().hide
 
         # The list is complete before the first exception is changed.
         for exception in _iter_causes(error):
@@ -371,7 +371,7 @@ class HttpClient:
 
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         if content_type.strip().lower() != EVENT_STREAM:
-            hide = self.redactor().hide
+            hide = self.get_redactor().hide
             body = hide(await _read_error_body(response))
             raise ProtocolError(
                 f"{self.endpoint.provider} answered with "

@@ -115,7 +115,7 @@ class ResponsesProvider(HttpProvider[ResponsesRendering]):
         # a model (see `build_request_fields`), and whether it takes images in results of tools.
         self._refused: dict[str, frozenset[str]] = {}
         self._images_in_results = True
-        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.redactor)
+        self._diagnostics = CacheDiagnostics(_LOGGER, self._http.get_redactor)
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         return adapt_responses_schema(schema, is_local=self._local is not None)

@@ -66,7 +66,7 @@ class PrefixWatch:
         )
         if has_only_grown:
             return None  # the usual case, without encoding all parts
-        return _measure_loss(last.body, body.parts())
+        return _measure_loss(last.body, body.list_parts())
 
 
 def _measure_loss(
@@ -78,7 +78,7 @@ def _measure_loss(
     `changed` names what has changed; "" for the first part that differs.
     """
     # `kept` of `total` bytes are the same at the beginning of both.
-    shared = compare_parts(before.parts(), after)
+    shared = compare_parts(before.list_parts(), after)
     lost = shared.total - shared.kept
 
     if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:

@@ -36,12 +36,12 @@ def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
 
     formatted = make_storable(dict(arguments))
     if _LONG_NUMBER.search(compact_json(formatted)):
-        formatted = _long_numbers_as_text(formatted)
+        formatted = _spell_long_numbers(formatted)
     assert isinstance(formatted, dict)
     return formatted
 
 
-def _long_numbers_as_text(value: JsonValue) -> JsonValue:
+def _spell_long_numbers(value: JsonValue) -> JsonValue:
     """Return a copy of `value` with its longest integers as texts."""
     match value:
         case bool():
@@ -50,7 +50,7 @@ def _long_numbers_as_text(value: JsonValue) -> JsonValue:
             digits = str(abs(value))
             return str(value) if len(digits) > MAX_NUMBER_DIGITS else value
         case dict():
-            return {key: _long_numbers_as_text(item) for key, item in value.items()}
+            return {key: _spell_long_numbers(item) for key, item in value.items()}
         case list():
-            return [_long_numbers_as_text(item) for item in value]
+            return [_spell_long_numbers(item) for item in value]
     return value

@@ -77,7 +77,7 @@ class RequestBody:
         members = self.to_dict()
         return {name: value for name, value in members.items() if name in {*names, self.name}}
 
-    def parts(self) -> list[BodyPart]:
+    def list_parts(self) -> list[BodyPart]:
         """Return the parts that a cache covers, in their order: the prefix, then the messages.
 
         Each has a name for the user, such as `message 3`.

@@ -66,7 +66,7 @@ def _read_file(file: Path | Traversable, read: ReadScript) -> bytes:
     try:
         if not isinstance(file, Path):
             return file.read_bytes()
-        if file.parent == _packaged_scripts():
+        if file.parent == _get_packaged_scripts():
             # `read` may require consent, which a file of the package does not need.
             return read_script(file)
         return read(file)
@@ -114,10 +114,10 @@ def _list_places(folders: Sequence[Path]) -> list[Path | Traversable]:
     places: list[Path | Traversable] = []
     for folder in folders:
         places += [folder, folder / "scripts"]
-    return [*places, _packaged_scripts()]
+    return [*places, _get_packaged_scripts()]
 
 
-def _packaged_scripts() -> Traversable:
+def _get_packaged_scripts() -> Traversable:
     return resources.files("jp_nb").joinpath("scripts")
 
 

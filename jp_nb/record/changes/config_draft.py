@@ -78,7 +78,7 @@ class Draft:
 
     def reset(self) -> None:
         """Return to the defaults of the program."""
-        self._made.append(self._projection.step(self.now(), ConfigDelta(op="reset")))
+        self._made.append(self._projection.make_step(self.now(), ConfigDelta(op="reset")))
 
     def record(self) -> None:
         """Append the deltas. The projection reuses their results."""

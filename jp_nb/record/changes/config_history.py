@@ -180,7 +180,7 @@ class Projection:
             self._steps = [self._begin()]
         # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
         for number in range(len(self._steps) - 1, len(deltas)):
-            self._steps.append(self.step(self._steps[-1], deltas[number]))
+            self._steps.append(self.make_step(self._steps[-1], deltas[number]))
         return self._steps
 
     def _begin(self) -> Step:
@@ -208,7 +208,7 @@ class Projection:
 
         return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
-    def step(self, last: Step, delta: ConfigDelta) -> Step:
+    def make_step(self, last: Step, delta: ConfigDelta) -> Step:
         """Return the step of `delta` after `last`. What does not apply is noted in `ignored`."""
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
