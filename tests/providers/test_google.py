@@ -809,21 +809,22 @@ async def test_models_are_listed_page_by_page() -> None:
             "supportedGenerationMethods": ["generateContent", "countTokens"],
         }  # fmt: skip
         embedding = {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]}
-        following = {"nextPageToken": "a b"} if number == 1 else {}
-        return {"models": [model, embedding], **following}
+        following = {"nextPageToken": "a b"} if number < 3 else {}
+        listed = [embedding] if number == 2 else [model, embedding]  # the second has no text model
+        return {"models": listed, **following}
 
     for dialect in DIALECTS:
         with LoopbackServer(paths={"/v1/models": lambda _: page(len(server.requests))}) as server:
             provider = google(server, dialect)
             listed = await provider.models(seconds=5)
             await provider.aclose()
-        assert [model.id for model in listed.models] == ["gemini-1", "gemini-2"]
+        assert [model.id for model in listed.models] == ["gemini-1", "gemini-3"]
         first = listed.models[0]
         assert (first.name, first.context_window, first.max_output, first.reasoning) == (
             "Gemini 1", 1000, 10, True,
         )  # fmt: skip
         assert [request.query for request in server.requests] == [
-            {"pageSize": "1000"}, {"pageSize": "1000", "pageToken": "a b"},
+            {"pageSize": "1000"}, *[{"pageSize": "1000", "pageToken": "a b"}] * 2,
         ]  # fmt: skip
 
 

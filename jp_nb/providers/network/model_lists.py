@@ -72,7 +72,11 @@ async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
             listed = page.get("models")
             entries = listed if isinstance(listed, list) else []
             chosen = [entry for entry in entries if generates_text(entry)]
-            yield parse_models({"models": chosen}, "google")
+            models = parse_models({"models": chosen}, "google")
+
+            # An empty page ends the list. One with models for other tasks only must not.
+            if models or not entries:
+                yield models
 
             token = page.get("nextPageToken")
             if not isinstance(token, str) or not token:
