@@ -41,7 +41,10 @@ class CallRules:
     max_parameter_chars: int = 0
 
     def format_name(self, name: str) -> str:
-        """Return the tool's `name` as the API accepts it, the same for each call."""
+        """Return the tool's `name` as the API accepts it, the same for each call.
+
+        For example, `my tool` becomes `my_tool_` with a digest, so that it differs from `my_tool`.
+        """
         cleaned = re.sub("[^a-zA-Z0-9_-]", "_", name)
         if not re.match(f"[{self.name_start}]", cleaned):
             cleaned = f"_{cleaned}" if cleaned else _UNNAMED
