@@ -74,7 +74,7 @@ class ToolEnds:
         content: The response that the model gets.
         is_error: True if the response is an error.
         seconds: Duration of all runs, without the time for prompts.
-        hidden: As in `ToolBegins`.
+        hidden: True if the output of the turn does not show the calls of the tool.
         traceback: Traceback of an exception of the tool; None without one.
         skipped: True if the user skipped or stopped it.
         result_lines: Number of lines of `content` to display; None: all.

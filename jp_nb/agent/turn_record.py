@@ -72,7 +72,7 @@ class TurnRecord:
     last_host: LastHost | None = None
     _held_inquiries: list[InquiryEntry] = field(default_factory=list)
 
-    def add_question(self, entry: InquiryEntry) -> None:
+    def add_inquiry_entry(self, entry: InquiryEntry) -> None:
         """Append the request or the response of an inquiry.
 
         A reproducible record must be the same after each run of the notebook. So it orders
@@ -102,8 +102,8 @@ class TurnRecord:
             self.context.add(entry, self.provider, self.stream.images)
 
     @property
-    def request(self) -> str:
-        """The last text of the user to the model."""
+    def last_user_text(self) -> str:
+        """The last text of the user to the model; "" without one."""
         entries = reversed(self.stream.entries)
         requests = (entry for entry in entries if isinstance(entry, ChatRequest))
         texts = (request.content for request in requests if not _is_of_program(request))

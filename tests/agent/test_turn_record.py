@@ -45,7 +45,7 @@ def recorded(entries: Iterable[Any], clock: Any) -> list[str]:
         *(new_event("tool_call_request", id=each, name="look", arguments={}) for each in CALLS)
     )
     for entry in entries:
-        record.add_question(entry)
+        record.add_inquiry_entry(entry)
     record.add(
         ended("a.x.2"),
         *(new_event("tool_call_response", id=each, content="", is_error=False) for each in CALLS),
@@ -81,5 +81,5 @@ def test_other_records_have_questions_at_once() -> None:
     record = TurnRecord(stream, make("request_context"))
     record.start_turn(new_event("chat_request", content="Go."))
     record.add(new_event("tool_call_request", id="a", name="look", arguments={}))
-    record.add_question(OF_A[0])
+    record.add_inquiry_entry(OF_A[0])
     assert stream.entries[-1].type == "inquiry_request", "before the prompt"

@@ -69,7 +69,7 @@ def judge(tool: OfferedTool, arguments: Mapping[str, JsonValue], root: str) -> R
     return Ruling(tool.run)
 
 
-def find_kept(
+def find_kept_permission(
     kept: KeptRules,
     tool: OfferedTool,
     arguments: Mapping[str, JsonValue],
@@ -81,7 +81,7 @@ def find_kept(
     A kept rule applies while the tool is the same, and only to a prompt with the same cause.
     """
     rules = kept.list_for_tool(tool.name)
-    if not rules or not may_keep(tool):
+    if not rules or not may_keep_rule(tool):
         return None
 
     call = make_judged_call(tool, arguments, root)
@@ -94,7 +94,7 @@ def find_kept(
     return None
 
 
-def may_keep(tool: OfferedTool) -> bool:
+def may_keep_rule(tool: OfferedTool) -> bool:
     """Return True if the user may keep rules about `tool`: its arguments are not code."""
     return tool.covers != "arguments"
 

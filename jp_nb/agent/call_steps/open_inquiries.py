@@ -108,7 +108,7 @@ class OpenInquiries:
         inquiry_id = self._turn.make_inquiry_id(call.request.id, question.id)
         source = executor.inquiry_source(group.tool.name)
         entry = make_inquiry_request(inquiry_id, source, question, server=executor.server)
-        self._turn.record.add_question(entry)
+        self._turn.record.add_inquiry_entry(entry)
 
         inquiry = OpenInquiry(inquiry_id, group, question)
         group.inquiries.append(inquiry)
@@ -120,7 +120,7 @@ class OpenInquiries:
         """Record and show the `outcome` of `inquiry`, with the `answer` if there is one."""
         self._open.pop(inquiry.id, None)
         entry = make_closing_entry(inquiry.id, inquiry.question, outcome, answer)
-        self._turn.record.add_question(with_usage(entry, inquiry.usage))
+        self._turn.record.add_inquiry_entry(with_usage(entry, inquiry.usage))
         inquiry.outcome = read_question_outcome(entry)  # as the record has it: a secret is marked
 
         if outcome.is_answered:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jp_nb.agent.approvals.argument_editor import ArgumentEditor
 from jp_nb.agent.approvals.call_draft import CallDraft
-from jp_nb.agent.approvals.call_rulings import Ruling, find_kept, may_keep
+from jp_nb.agent.approvals.call_rulings import Ruling, find_kept_permission, may_keep_rule
 from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS, KeptRule
 from jp_nb.agent.approvals.rule_editor import RuleEditor
 from jp_nb.agent.approvals.rule_prompts import RulePrompts
@@ -89,7 +89,7 @@ class PermissionRequests:
             return False
 
         arguments = call.state.arguments
-        permission = find_kept(self._turn.kept_rules, tool, arguments, root, ruling)
+        permission = find_kept_permission(self._turn.kept_rules, tool, arguments, root, ruling)
         is_refused_in_turn = self._turn.memory.find_permission(tool, arguments) is False
         if permission is None or is_refused_in_turn:
             return False
@@ -119,7 +119,8 @@ class PermissionRequests:
             context=context,
             ruling=ruling,
         )
-        if may_keep(tool) and self._turn.kept_rules.scopes:
+        # The user may keep no rule about a tool whose arguments are code.
+        if may_keep_rule(tool) and self._turn.kept_rules.scopes:
             draft = draft.propose_rule()  # with the button "Always allow calls like this …"
 
         async with self._screen.take_screen() as ask:

@@ -99,6 +99,7 @@ class ScreenQueue:
         assert waiter is not None
         self._queue.remove(waiter)
         waiter.granted = asyncio.get_running_loop().create_future()
+        # In front of the other calls, but behind a menu.
         await self._wait(waiter, before=lambda other: not other.is_menu)
 
     def hold(self) -> None:

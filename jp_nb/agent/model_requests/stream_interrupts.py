@@ -83,7 +83,7 @@ class StreamInterrupts:
             menu_task.cancel()
 
     async def _show_menu(self) -> None:
-        menu = make_stream_menu(self._turn.record.request)
+        menu = make_stream_menu(self._turn.record.last_user_text)
         ask = SafeAsk(self._turn.prompter, self._turn.times)
         try:
             verdict = await ask_menu(ask, "streaming", self._settings, menu)

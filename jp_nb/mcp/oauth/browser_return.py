@@ -72,10 +72,10 @@ def read_return(address: str) -> BrowserReturn:
             "you signed in."
         )
 
-    return BrowserReturn(codes[0], first_value(query, "state"), first_value(query, "iss"))
+    return BrowserReturn(codes[0], get_first_value(query, "state"), get_first_value(query, "iss"))
 
 
-def first_value(query: Mapping[str, list[str]], name: str) -> str | None:
+def get_first_value(query: Mapping[str, list[str]], name: str) -> str | None:
     """Return the first value of a parameter of an address; None if there is none."""
     values = query.get(name)
     return values[0] if values else None

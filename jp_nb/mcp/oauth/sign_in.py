@@ -22,7 +22,7 @@ from jp_nb.errors import JpNbError
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.oauth.address_rules import AddressRules
-from jp_nb.mcp.oauth.browser_return import Redirect, first_value, listen, read_return
+from jp_nb.mcp.oauth.browser_return import Redirect, get_first_value, listen, read_return
 from jp_nb.mcp.oauth.oauth_answers import read_bounded
 from jp_nb.mcp.oauth.stored_tokens import compute_expiry_time
 from jp_nb.mcp.transports.http_client import check_address
@@ -283,7 +283,7 @@ async def _wait_for_address(shown: Awaitable[str], redirect: Redirect) -> str:
 
 def _read_state(url: str) -> str | None:
     """Return the random `state` in the address of a page, which the browser has to bring back."""
-    return first_value(parse_qs(urlsplit(url).query), "state")
+    return get_first_value(parse_qs(urlsplit(url).query), "state")
 
 
 class _FlowMemory:

@@ -47,6 +47,7 @@ class StdioLaunch:
     @property
     def masked(self) -> str:
         """The command line without secrets, for messages."""
+        # `hide_secrets` finds words that look like secrets, `hide` those that this launch knows.
         return self.hide(hide_secrets(shlex.join([self.command, *self.arguments])))
 
     def hide(self, text: str) -> str:
@@ -110,7 +111,7 @@ class HttpLaunch:
     def hide(self, text: str) -> str:
         """Return `text` without the secrets of this launch."""
         headers = list(self.headers.values())
-        parts: list[str] = []
+        parts: list[str] = []  # also `KEY` of `Bearer KEY`, which a message may have alone
         for value in headers:
             parts += value.split()
         tokens = [] if self.credentials is None else self.credentials.list_secrets()
