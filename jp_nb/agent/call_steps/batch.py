@@ -107,7 +107,7 @@ class Batch:
             end = await self._run()
         except (asyncio.CancelledError, Exception):  # the record stays well formed
             await self._cancel_tasks()
-            for call in self._open_calls():
+            for call in self._list_open_calls():
                 content = BROKEN_OFF_TEXT if call.state.ran else NEVER_RAN_TEXT
                 self._runner.finish(call, content, skipped=True)
             self._discard_changes()
@@ -209,7 +209,7 @@ class Batch:
             self._turn.display(Notice(DISCARDED_CHANGES_NOTICE))
         return calls
 
-    def _open_calls(self) -> list[Call]:
+    def _list_open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.state.response is None]
 
     def interrupt(self) -> None:
@@ -253,7 +253,7 @@ class Batch:
     async def _restart_calls(self) -> None:
         """Run the open calls again, and those whose approved changes are discarded with it."""
         self._functions.resume()  # they wait in the cell's thread since the interrupt
-        calls = [*self._open_calls(), *self._discard_changes()]
+        calls = [*self._list_open_calls(), *self._discard_changes()]
         indexes = {call.index for call in calls}
         for index in sorted(indexes):
             self._start(self._calls[index], again=True)
@@ -264,7 +264,7 @@ class Batch:
         reason = INTERRUPT_FIRST_REASON if verdict.by_interrupt else STOPPED_FIRST_REASON
         is_message_sent = False
 
-        for call in self._open_calls():
+        for call in self._list_open_calls():
             # The tool has ended if its result is reviewed, or if its change is already approved.
             has_result = call.state.result.is_under_review
             if has_result or self._runner.approved.has_change_of(call):

@@ -119,7 +119,7 @@ class BatchInterrupts:
         # The interrupt may have ended functions: the menu offers what is then possible.
         await self._screen.functions.wait_until_ended()
         async with self._screen.take_screen(for_menu=True) as ask:
-            calls = self._open_calls()
+            calls = self._list_open_calls()
             disabled: list[Choice] = []
             if calls and all(call.state.was_interrupted for call in calls):
                 disabled.append("continue")  # the interrupt has ended all of them
@@ -158,9 +158,9 @@ class BatchInterrupts:
             self._verdict = verdict
         self._wake()
 
-    def _open_calls(self) -> list[Call]:
+    def _list_open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.state.response is None]
 
     def _list_open_tools(self) -> list[str]:
         """Return the name of the tool of each open call."""
-        return [call.request.name for call in self._open_calls()]
+        return [call.request.name for call in self._list_open_calls()]

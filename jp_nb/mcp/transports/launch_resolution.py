@@ -89,12 +89,12 @@ class _Resolution:
     def resolve(self) -> Launch:
         server = self._server
         if server.command is not None and server.url is not None:
-            raise self._error("a server has a `command` or a `url`: remove one of them", "url")
+            raise self._make_error("a server has a `command` or a `url`: remove one of them", "url")
         if server.transport == "http":
             return self._resolve_http()
         return self._resolve_stdio()
 
-    def _error(self, message: str, *keys: str) -> ConfigError:
+    def _make_error(self, message: str, *keys: str) -> ConfigError:
         """Return an error about the setting of the server at `keys`, such as `env` and `TOKEN`."""
         return ConfigError(message, path=format_path((*MCP_PATH, self._name, *keys)))
 
@@ -105,7 +105,7 @@ class _Resolution:
         server = self._server
         if server.command is None:
             hint = "set `command` to a program, or `url` to an address"
-            raise self._error(f"the program of the server is missing: {hint}", "command")
+            raise self._make_error(f"the program of the server is missing: {hint}", "command")
 
         environment = self._resolve_environment()
         arguments = [
@@ -152,7 +152,7 @@ class _Resolution:
             lines = self._context.read_file(path).decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
-            raise self._error(f"{path} cannot be read: {reason}", "env_file") from exc
+            raise self._make_error(f"{path} cannot be read: {reason}", "env_file") from exc
 
         variables: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
@@ -161,13 +161,13 @@ class _Resolution:
             parsed = parse_env_line(line)
             if parsed is None:
                 problem = f"line {number} of {path} is not a line such as NAME=VALUE"
-                raise self._error(problem, "env_file")
+                raise self._make_error(problem, "env_file")
             variables[parsed.name] = parsed.value
 
         # The user consented to the settings of the server, not to the content of this file.
         for name in variables:
             if is_loading_variable(name) and name not in self._server.env:
-                raise self._error(
+                raise self._make_error(
                     f"{path} sets {name}, which changes the code that a program loads. Set it in "
                     "`env` of the server if this is intended",
                     "env_file",
@@ -180,13 +180,13 @@ class _Resolution:
 
         folder = self._make_path(self._expand(self._server.cwd, "cwd"))
         if not folder.is_dir():
-            raise self._error(f"the folder {folder} does not exist", "cwd")
+            raise self._make_error(f"the folder {folder} does not exist", "cwd")
         return folder
 
     def _find_program(self, command: str, folder: Path, environment: Mapping[str, str]) -> str:
         """Return the path of the program: one with a folder is a path, others are on the PATH."""
         if not command.strip():
-            raise self._error("the program is empty after references were replaced", "command")
+            raise self._make_error("the program is empty after references were replaced", "command")
 
         path = environment.get("PATH", self._context.environ.get("PATH"))
         has_folder = os.path.dirname(command) or command.startswith("~")
@@ -200,29 +200,29 @@ class _Resolution:
             return os.path.abspath(program)
 
         if has_folder and os.path.exists(searched):
-            raise self._error(f"{searched} is not an executable program", "command")
+            raise self._make_error(f"{searched} is not an executable program", "command")
         if len(command.split()) > 1 and not has_folder:
             hint = "`command` is only the program: put the other words into `arguments`"
-            raise self._error(f"there is no program {command!r}. {hint}", "command")
+            raise self._make_error(f"there is no program {command!r}. {hint}", "command")
 
         where = "" if has_folder else " on the PATH"
         problem = f"the program {command!r} was not found{where}. Install it, or give its path"
-        raise self._error(problem, "command")
+        raise self._make_error(problem, "command")
 
     def _verify(self, command: str, checksum: McpChecksum) -> None:
         """Check that the program is the one whose digest is configured."""
         if not checksum.is_complete:
             expected = f"the hexadecimal digits of a {checksum.algorithm} digest"
-            raise self._error(f"expected {expected}", "checksum", "value")
+            raise self._make_error(f"expected {expected}", "checksum", "value")
 
         try:
             digest = _hash_file(Path(command), checksum.algorithm)
         except (OSError, ValueError) as exc:
             reason = getattr(exc, "strerror", None) or exc
-            raise self._error(f"{command} cannot be read: {reason}", "checksum") from exc
+            raise self._make_error(f"{command} cannot be read: {reason}", "checksum") from exc
 
         if not hmac.compare_digest(digest, checksum.value.lower()):
-            raise self._error(
+            raise self._make_error(
                 f"{command} has the {checksum.algorithm} digest {digest}, not the configured one. "
                 "It was changed or replaced, so it was not started. If you updated it, set "
                 "`checksum.value` to the new digest",
@@ -236,7 +236,7 @@ class _Resolution:
         """Return the address of a server on the network. All values of its headers are secrets."""
         server = self._server
         if server.url is None:
-            raise self._error("the address of the server is missing: set `url`", "url")
+            raise self._make_error("the address of the server is missing: set `url`", "url")
 
         url = self._expand(server.url, "url").strip()
         self._check_address(url)
@@ -246,7 +246,7 @@ class _Resolution:
 
         for name, value in headers.items():
             if any(ord(sign) < 32 and sign != "\t" for sign in value):
-                raise self._error("the value has control characters", "headers", name)
+                raise self._make_error("the value has control characters", "headers", name)
 
         self._secrets.update(headers.values())
         return HttpLaunch(url, headers, server.insecure, secrets=frozenset(self._secrets))
@@ -258,12 +258,12 @@ class _Resolution:
             host = parts.hostname or ""
             _ = parts.port  # raises for a port that is no number
         except ValueError as exc:
-            raise self._error("expected an address such as https://host/mcp", "url") from exc
+            raise self._make_error("expected an address such as https://host/mcp", "url") from exc
 
         if parts.scheme not in ("http", "https") or not host:
-            raise self._error("expected an address such as https://host/mcp", "url")
+            raise self._make_error("expected an address such as https://host/mcp", "url")
         if parts.scheme == "http" and not is_loopback(host) and not self._server.insecure:
-            raise self._error(
+            raise self._make_error(
                 f"plain HTTP to {host}: anyone on the way could read and change the messages. Use "
                 "https, or set `insecure = true` for this server",
                 "url",
@@ -291,17 +291,17 @@ class _Resolution:
         try:
             expanded = expand_references(text, get_value)
         except ValueError as exc:
-            raise self._error(str(exc), *keys) from exc
+            raise self._make_error(str(exc), *keys) from exc
 
         if "\0" in expanded:
-            raise self._error("the value has a null character", *keys)
+            raise self._make_error("the value has a null character", *keys)
         return expanded
 
     def _get_input(self, name: str, keys: Sequence[str]) -> str:
         """Return the user's answer for `${input:NAME}` in the setting at `keys`, as a secret."""
         value = self._context.inputs.get(name)
         if value is None:
-            raise self._error(
+            raise self._make_error(
                 f"the value of `${{input:{name}}}` is needed, and no user is available to give it. "
                 "Use an environment variable such as `${TOKEN}` instead",
                 *keys,
@@ -318,7 +318,7 @@ class _Resolution:
         if reference.default is not None:
             value = value or reference.default  # also for an empty variable, as in a shell
         if value is None:
-            raise self._error(
+            raise self._make_error(
                 f"the environment variable {reference.name} is not set. Set it before the kernel "
                 f"starts, or give a default: `${{{reference.name}:-value}}`",
                 *keys,
