@@ -43,7 +43,10 @@ class InvalidAnswer:
     why: str
 
 
-PreparedDecision = GivenAnswer | DeclinedByFile | InvalidAnswer
+PreparedConsent = GivenAnswer | DeclinedByFile
+"""A prepared decision between two actions: yes or no."""
+PreparedDecision = PreparedConsent | InvalidAnswer
+"""A prepared answer to a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +87,10 @@ class PreparedAnswers(Protocol):
 
     def find_decision(
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
-    ) -> PreparedDecision | None:
+    ) -> PreparedConsent | None:
         """Return the prepared decision about `tool`, or about its call with `arguments`, if any."""
 
-    def find_edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+    def find_edit_decision(self, names: Sequence[str]) -> PreparedConsent | None:
         """Return the prepared decision about an edit of the cell with these `names`, if any."""
 
     def note_open(self, decision: OpenDecision) -> None:

@@ -21,7 +21,6 @@ from jp_nb.agent.display import ChangeEnds, Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import (
     ANSWERS_CHANNEL,
-    DeclinedByFile,
     GivenAnswer,
     OpenDecision,
 )
@@ -165,7 +164,7 @@ class ChangeReview:
         """Return the decision in the answers file; None if it has none."""
         arguments = proposed.call.state.arguments
         prepared = self._turn.prepared.find_decision("change", proposed.tool.name, arguments)
-        if not isinstance(prepared, GivenAnswer | DeclinedByFile):
+        if prepared is None:
             return None
 
         is_approved = isinstance(prepared, GivenAnswer)

@@ -27,7 +27,7 @@ from jp_nb.agent.calls.call_decisions import describe_missing_decision
 from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prepared_answers import DeclinedByFile, GivenAnswer, OpenDecision
+from jp_nb.agent.prepared_answers import GivenAnswer, OpenDecision
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
 from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.agent.prompting.safe_ask import SafeAsk
@@ -154,7 +154,7 @@ class EditRequests:
 
         for planned in review.plan.edits:
             answer = self._turn.prepared.find_edit_decision(list_decision_names(planned, review))
-            if isinstance(answer, GivenAnswer | DeclinedByFile):
+            if answer is not None:
                 decided[planned.edit.number] = isinstance(answer, GivenAnswer)
         return decided
 

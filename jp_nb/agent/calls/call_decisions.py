@@ -18,7 +18,6 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import (
     DecisionKind,
-    DeclinedByFile,
     GivenAnswer,
     OpenDecision,
 )
@@ -88,7 +87,7 @@ class CallDecisions:
             CallEnded: The file has no decision, and no user is available.
         """
         decided = self._turn.prepared.find_decision(kind, tool.name, call.arguments)
-        if isinstance(decided, GivenAnswer | DeclinedByFile):
+        if decided is not None:
             agrees = isinstance(decided, GivenAnswer)
             text = _FILE_NOTICES[kind, agrees].format(decided.place, spell_invisible(tool.name))
             self._turn.display(Notice(text))

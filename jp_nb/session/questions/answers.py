@@ -22,6 +22,7 @@ from jp_nb.agent.prepared_answers import (
     DeclinedByFile,
     GivenAnswer,
     OpenDecision,
+    PreparedConsent,
     PreparedDecision,
 )
 from jp_nb.errors import ConfigError
@@ -134,12 +135,12 @@ class SessionAnswers:
 
     def find_decision(
         self, kind: DecisionKind, tool: str, arguments: Mapping[str, JsonValue] | None = None
-    ) -> PreparedDecision | None:
+    ) -> PreparedConsent | None:
         """Return the prepared decision about `tool`, or its call with `arguments`, if any."""
         answer = self._use(_SECTIONS[kind], tool, arguments=arguments)
         return None if answer is None else self._make_decision(answer)
 
-    def find_edit_decision(self, names: Sequence[str]) -> PreparedDecision | None:
+    def find_edit_decision(self, names: Sequence[str]) -> PreparedConsent | None:
         """Return the prepared decision about an edit of the cell with these `names`, if any."""
         answer = self._file.find_edit(names)
         if answer is None:
@@ -148,7 +149,7 @@ class SessionAnswers:
         self._report_use(answer)
         return self._make_decision(answer)
 
-    def _make_decision(self, answer: PreparedAnswer) -> PreparedDecision:
+    def _make_decision(self, answer: PreparedAnswer) -> PreparedConsent:
         """Return the consent or the refusal of the file. A consent has no value."""
         place = self._file.format_place(answer)
         return DeclinedByFile(place) if answer.skip else GivenAnswer(None, place)
