@@ -1,5 +1,8 @@
 """Display events of a running turn.
 
+A turn sends them to its `Display`. Front ends implement it: they draw texts, calls, and questions,
+and redraw them as further events arrive. Events about one tool call have its key, `call_id`.
+
 Source: `docs/turns.md`, `docs/guide.md`.
 """
 

@@ -1,5 +1,8 @@
 """Answers and decisions that the user gave for the rest of a turn. They are not stored.
 
+A decision *covers* all calls of a tool, those that a rule of the configuration asks about, or those
+with the same arguments.
+
 Source: `docs/turns.md`.
 """
 

@@ -1,5 +1,8 @@
 """An MCP server as a source of tools: its start, its tools, its changes, and its end.
 
+The source starts the server, perhaps after a sign-in of the user, and lists its tools again when
+they may have changed. It makes an `McpTool` for each tool that the configuration wants.
+
 Source: `docs/mcp.md`, Tools; `docs/extending.md`, `docs/decisions.md` D217, D218.
 """
 

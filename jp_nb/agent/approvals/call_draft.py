@@ -1,5 +1,8 @@
 """A call that waits for permission: its content for the user, and the choices about it.
 
+The user may edit the arguments before the decision. A draft never changes: an edit makes another
+one, with the permission and the rule for the edited arguments.
+
 Source: `docs/turns.md`, `docs/decisions.md` D10, D35.
 """
 

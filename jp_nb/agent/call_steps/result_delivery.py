@@ -1,5 +1,8 @@
 """Delivery of a result to the model, which the user may review, edit, or withhold.
 
+The setting `result` of a tool decides if the user is asked: `ask` shows the result with buttons,
+`edit` opens an editor before that.
+
 Source: `docs/turns.md`, `docs/decisions.md` D10, D52.
 """
 

@@ -1,5 +1,9 @@
 """Compact a conversation: on request, before a turn that is too long, or after an error.
 
+Rules of the configuration select turns, and replace them by a summary or omit parts of them
+(`compaction_plan.py`). The record keeps these turns. It gets entries by which later requests omit
+them.
+
 Source: `docs/record.md`, `docs/turns.md` (RFD 064), `docs/decisions.md` D105, D128, D130, D131.
 """
 

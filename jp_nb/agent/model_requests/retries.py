@@ -1,5 +1,8 @@
 """Send a request again after errors that may pass, with growing pauses.
 
+An attempt may also end with a `Retry`: the provider has repaired the conversation, and the next
+attempt follows at once.
+
 Source: `docs/providers.md` (errors and retries).
 """
 

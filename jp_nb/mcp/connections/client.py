@@ -1,5 +1,8 @@
 """The library `mcp`, as a connection uses it. Importing this module takes about a second.
 
+Other modules know only the values of `exchange.py`, which are converted here from and to the types
+of the library.
+
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
 

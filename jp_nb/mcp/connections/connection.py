@@ -1,5 +1,9 @@
 """Connection to one MCP server.
 
+A *session* (`server_session.py`) lasts from the start of the server to its end. The connection
+outlives it: it starts the next one after the server has ended or has forgotten its session. It
+limits the time of each request, and sends a request that the server refused unread once more.
+
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
 

@@ -1,5 +1,8 @@
 """Receive the browser of a user who signed in: its request to this computer, or its last address.
 
+The authorization server sends the browser to a page of this computer (`Redirect`). A browser on
+another computer cannot reach it: the user then pastes the address to which it was sent.
+
 Source: `docs/mcp.md`, Sign in.
 """
 
