@@ -1,4 +1,4 @@
-"""Results of tool calls: keep them within limits, and keep them for the journal.
+"""Results of tool calls on their way to the model: limited in size, and kept for the journal.
 
 A result is in the journal before the next function of a tool starts in the cell's thread: that
 function may end the process.

@@ -2,7 +2,7 @@
 
 The *executor* runs it (`jp_nb/toolkit/base.py`). The *definition* is sent with requests: the name,
 the description, and the schema of the arguments. The settings are those in
-`conversation.tools.NAME`, on top of those of `*` and of defaults (`tool_set.py`).
+`conversation.tools.NAME`, on top of those of `*` and of defaults (`effective_tool.py`).
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22.
 """
