@@ -56,31 +56,6 @@ USER_STOPPED_VERDICT = Verdict("stop", by="person", by_interrupt=False)
 MENU_TITLE = "Interrupted"
 """First word of every menu."""
 MAX_MENU_REQUEST_CHARS = 60
-STOPPED_TEXT = "Interrupted before it finished. Its effects up to then may remain."
-NOT_RUN_TEXT = "It did not run: an interrupt came first."
-LEFT_RUNNING_TEXT = (
-    "The user stopped the turn before it finished. Its effects up to then may remain."
-)
-LEFT_UNRUN_TEXT = "It did not run: the user stopped the turn first."
-
-
-def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
-    """Return the response that the model reads of a call that did not finish because of `verdict`.
-
-    `ran` is True if the call had begun. An example: "It did not run: an interrupt came first. The
-    user ended the turn." A single call that the user cancels has another response.
-    """
-    if not verdict.by_interrupt:
-        return LEFT_RUNNING_TEXT if ran else LEFT_UNRUN_TEXT
-
-    effect = STOPPED_TEXT if ran else NOT_RUN_TEXT
-    by_user = verdict.by == "person"
-    if verdict.choice == "continue":
-        after = "The user chose to continue." if by_user else "The turn continues."
-    else:
-        after = "The user ended the turn." if by_user else "The turn was ended."
-
-    return f"{effect} {after}"
 
 
 def decide_without_menu(

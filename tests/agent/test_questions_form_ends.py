@@ -10,7 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.interrupts import USER_STOPPED_VERDICT, format_stopped_call
+from jp_nb.agent.calls.call_response import format_stopped_call
+from jp_nb.agent.interrupts import USER_STOPPED_VERDICT
 from tests.agent.ask_turns import (
     DATABASE,
     NAME,

@@ -10,10 +10,7 @@ import re
 from pydantic import JsonValue
 
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.interrupts import (
-    Verdict,
-    format_stopped_call,
-)
+from jp_nb.agent.interrupts import Verdict
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.entries.entry_images import make_images_metadata
@@ -41,6 +38,12 @@ RAN_BEFORE_TEXT = (
 )
 """Response to a call that does not run again, with the reason."""
 CANCELED_ITSELF_TEXT = "The tool cancelled itself."
+STOPPED_TEXT = "Interrupted before it finished. Its effects up to then may remain."
+NOT_RUN_TEXT = "It did not run: an interrupt came first."
+LEFT_RUNNING_TEXT = (
+    "The user stopped the turn before it finished. Its effects up to then may remain."
+)
+LEFT_UNRUN_TEXT = "It did not run: the user stopped the turn first."
 _POSSIBLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -57,16 +60,38 @@ def describe_missing_tool(name: str) -> str:
 
 
 def format_stopped_response(call: Call, verdict: Verdict) -> str:
-    """Return the response to a call that the user canceled, or that was stopped."""
+    """Return the response to a call that did not finish because of `verdict`.
+
+    It is the user's message to the model, if there is one. A call that the user canceled by an
+    interrupt has the configured text. Otherwise, the response tells what happened.
+    """
     if verdict.text:
         return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
 
-    # The configured text is for a call that the user canceled by an interrupt, and not in the form
-    # of a question.
+    # Not by an interrupt: in the form of a tool's question.
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response
     return format_stopped_call(verdict, ran=call.state.ran)
+
+
+def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
+    """Return the response that the model reads of a call that did not finish because of `verdict`.
+
+    `ran` is True if the call had begun. An example: "It did not run: an interrupt came first. The
+    user ended the turn."
+    """
+    if not verdict.by_interrupt:
+        return LEFT_RUNNING_TEXT if ran else LEFT_UNRUN_TEXT
+
+    effect = STOPPED_TEXT if ran else NOT_RUN_TEXT
+    by_user = verdict.by == "person"
+    if verdict.choice == "continue":
+        after = "The user chose to continue." if by_user else "The turn continues."
+    else:
+        after = "The user ended the turn." if by_user else "The turn was ended."
+
+    return f"{effect} {after}"
 
 
 def make_call_response(
