@@ -204,9 +204,12 @@ def _find_folder(name: str, value: JsonValue, call: JudgedCall) -> str | None:
 
     None if it is outside of the workspace, or is probably no path.
     """
-    is_in_workspace = matches_conditions({name: f"{INSIDE_PREFIX}."}, call)
-    if not isinstance(value, str) or not is_in_workspace:
+    if not isinstance(value, str):
         return None
+    is_in_workspace = matches_conditions({name: f"{INSIDE_PREFIX}."}, call)
+    if not is_in_workspace:
+        return None
+
     root = os.path.realpath(call.root)
     path = os.path.realpath(os.path.join(root, value))
     is_named_so = any(word in name.lower() for word in _WORDS_FOR_FILES)

@@ -199,6 +199,7 @@ class ToolQuestions:
 
         A tool that does not accept missing answers (`partial`) is not run without a required one.
         """
+        # By now, each of them has an outcome.
         ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
 
         # A question that always times out must not be asked without end. This is first, because it

@@ -152,6 +152,7 @@ def remove_elicitation(params: object) -> None:
     if not isinstance(params, dict):
         return
 
+    # A client declares its capabilities in the handshake (2025), or in each message (2026).
     meta = params.get("_meta")
     declared = [params.get("capabilities")]
     if meta:
