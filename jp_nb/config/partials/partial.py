@@ -9,8 +9,8 @@ Other keys beside `value` are *annotations*, such as `dedup`. A *node* is the ty
 the schema (`schema.py`): its kind, its fields or items, and its rule for merges (`Merge`). An item
 of a list has an *identity* if a text names it: the item itself, or a field such as its title.
 
-Merging is in `partial_merge.py`, unsetting and comparing in `partial_change.py`. A text that is not
-a path is a `ConfigError`.
+Merging is in `partial_merge.py`, unsetting in `partial_change.py`, and comparing in
+`partial_diff.py`. A text that is not a path is a `ConfigError`.
 
 Source: `docs/configuration.md`.
 """
