@@ -205,17 +205,24 @@ def test_runs_that_wait_for_the_first_worker_use_the_resource_of_the_cluster(
 
 
 @pytest.mark.req("BATCH-24")
-def test_interrupt_ends_the_wait_for_the_first_worker(tmp_path: Path) -> None:
-    with running_scheduler(tmp_path) as (file, _):
+@pytest.mark.parametrize(("ends", "code"), [("interrupt", 130), ("lost scheduler", 1)])
+def test_wait_for_the_first_worker_ends_with_an_interrupt_or_the_scheduler(
+    tmp_path: Path, ends: str, code: int
+) -> None:
+    with running_scheduler(tmp_path) as (file, scheduler):
         batch = RunningBatch(tmp_path, file)
         try:
             assert batch.process.stderr is not None
             assert "no Dask worker has joined the cluster so far" in batch.process.stderr.readline()
-            batch.process.send_signal(signal.SIGINT)
-            code, errors = batch.end()
+            if ends == "interrupt":
+                batch.process.send_signal(signal.SIGINT)
+            else:
+                scheduler.kill()
+            ended, errors = batch.end()
         finally:
             batch.process.kill()
-    assert code == 130, errors
+    assert ended == code, errors
+    assert ("the Dask scheduler was lost" in errors) is (ends == "lost scheduler")
     assert outcomes(tmp_path) == {}
 
 
