@@ -293,9 +293,12 @@ def test_answer_that_did_not_fit_is_not_tried_again_until_it_changes(
 
 
 @pytest.mark.req("INBOX-6", "INBOX-8")
-def test_answer_in_a_variable_is_always_tried_again(bench: BatchBench) -> None:
+@pytest.mark.parametrize(
+    "text", ['{ env = "TO" }', '{ team = "a", token = { env = "TO" } }'], ids=["answer", "field"]
+)
+def test_answer_in_a_variable_is_always_tried_again(bench: BatchBench, text: str) -> None:
     file = bench.folder / "a.toml"
-    file.write_text('[questions.publish]\nto = { env = "TO" }\n')
+    file.write_text(f"[questions.publish]\nto = {text}\n")
     [answer] = bench.read_answers(file)
     assert answer.digest == ""
     bench.outcomes = {"n=2": "waiting"}
