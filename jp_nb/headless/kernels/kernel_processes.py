@@ -34,7 +34,7 @@ POLL_S: Final = 0.02
 MAX_NAMED_PROCESSES: Final = 5
 """Number of left processes that a warning names."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
-_GUARD: Final = b"process_guard.py"
+_GUARD: Final = b"guard_program.py"
 """Part of the command line of a guard."""
 
 
