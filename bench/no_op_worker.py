@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
+from jp_nb.batch.results.run_log_lines import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.batch.workers.worker_process import WorkerProcess
 
 QUESTIONS = 50

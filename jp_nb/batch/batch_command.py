@@ -15,15 +15,14 @@ import gc
 import os
 import signal
 import socket
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from jp_nb.batch.plans.notebook_search import names_several
+from jp_nb.batch.pool_signals import run_pool
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.early_interrupts import exit_on_interrupt
 from jp_nb.jsonschema_import import delay_parsers
@@ -126,7 +125,8 @@ def run_batch(
 
     with ExitStack() as stack:
         pace = stack.enter_context(make_pace_folder(limits))
-        if folder.has_log:  # its last request may be repeated
+        # `--resume` repeats the last request in the log, so the log is read before the plan.
+        if folder.has_log:
             stack.enter_context(folder)
 
         plan = RunPlan(make_request(options, folder.log), out=folder.path, limits=pace)
@@ -151,7 +151,7 @@ def run_batch(
         else:
             pool = _make_dask_pool(options, folder, limits, progress)
 
-        signal_number = asyncio.run(_run_pool(pool, batch))
+        signal_number = asyncio.run(run_pool(pool, batch))
         progress.close(batch.counts)
 
         try:
@@ -383,7 +383,7 @@ def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) ->
 def _log_batch(folder: OutputFolder, plan: RunPlan, *, is_resumed: bool) -> None:
     """Write the start of the batch into the log, with the request that `--resume` repeats."""
     from jp_nb.batch.notebook_batch import format_now
-    from jp_nb.batch.results.run_log import BatchLine
+    from jp_nb.batch.results.run_log_lines import BatchLine
     from jp_nb.packages import list_versions
 
     pairs = (text.partition(" ") for text in list_versions())  # such as `jp_nb 1.2`
@@ -396,47 +396,3 @@ def _log_batch(folder: OutputFolder, plan: RunPlan, *, is_resumed: bool) -> None
         resumed=is_resumed,
     )
     folder.writer.append(line)
-
-
-async def _run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> int | None:
-    """Run the pool, and return the number of the first signal that interrupted it; None: no signal.
-
-    Ctrl+C, or a SIGTERM such as that of `docker stop`, ends the running notebooks as an interrupt
-    does. A further one kills them.
-    """
-    received: list[int] = []
-    loop = asyncio.get_running_loop()
-
-    def interrupt(number: int) -> None:
-        received.append(number)
-        if len(received) > 1:
-            pool.kill()
-            return
-
-        again = "Ctrl+C" if number == signal.SIGINT else "SIGTERM"
-        batch.stop(f"interrupted: the running notebooks end; {again} again kills them")
-        pool.interrupt()
-
-    with _handle_signals(lambda number: loop.call_soon_threadsafe(interrupt, number)):
-        await pool.run(batch)
-    return received[0] if received else None
-
-
-@contextmanager
-def _handle_signals(interrupt: Callable[[int], object]) -> Iterator[None]:
-    """Call `interrupt` with the number of a SIGINT or SIGTERM in this block."""
-    # Only the main thread may set handlers of signals.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        interrupt(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    previous = [signal.signal(number, on_signal) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, previous, strict=True):
-            signal.signal(number, handler)

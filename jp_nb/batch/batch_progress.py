@@ -14,7 +14,7 @@ from typing import Final, Protocol, TextIO
 from jp_nb.batch.notebook_batch import BatchCounts, BatchObserver
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import list_misfits
-from jp_nb.batch.results.run_log import EndedLine
+from jp_nb.batch.results.run_log_lines import EndedLine
 from jp_nb.text import one_line, plain, pluralize
 
 MAX_SHOWN_RUNS: Final = 4

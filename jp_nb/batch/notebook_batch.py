@@ -18,11 +18,11 @@ from typing import Protocol
 
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import (
+from jp_nb.batch.results.run_log import RunState
+from jp_nb.batch.results.run_log_lines import (
     EndedLine,
     LogLine,
     RunOutcome,
-    RunState,
     SkippedLine,
     StartedLine,
 )
@@ -34,7 +34,10 @@ from jp_nb.errors import StorageError
 class StopRules:
     """Limits after which a batch starts no further run; None for no limit.
 
-    `tokens_before` is the number of tokens that the batch used before it was resumed.
+    Attributes:
+        max_failures: Number of runs that failed, or whose end is unknown.
+        max_total_tokens: Number of tokens, with those of earlier batches that it resumes.
+        tokens_before: Number of tokens that the batch used before it was resumed.
     """
 
     max_failures: int | None = None
@@ -83,7 +86,9 @@ class BatchObserver(Protocol):
 
 
 class NotebookBatch:
-    """The source of the runs of a batch; see `RunSource`.
+    """The source of the runs of a batch: a `RunSource` (`worker_pool.py`).
+
+    A pool calls `take`, `start`, and `end` on its event loop, which is also that of the caller.
 
     Attributes:
         counts: The counts so far.

@@ -16,7 +16,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
 
-from jp_nb.headless.runner import INCOMPLETE_RECORD, join_streams, lift_record
+from jp_nb.headless.result_writing import INCOMPLETE_RECORD, join_streams, lift_record
 from jp_nb.record.documents.carrier import find_unreadable_carriers
 from jp_nb.storage import environment as environment_module
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbconvert.preprocessors import Preprocessor
 
-from jp_nb.headless.runner import INCOMPLETE_RECORD
+from jp_nb.headless.result_writing import INCOMPLETE_RECORD
 from jp_nb.record.documents.carrier import find_unreadable_carriers, lift_carrier
 
 

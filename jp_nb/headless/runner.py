@@ -10,39 +10,33 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from jupyter_client.kernelspec import NoSuchKernel
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from pydantic import JsonValue
 
 from jp_nb.config.environment_layer import format_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.files import read_notebook, refuse_unsafe_target, write_notebook
+from jp_nb.headless.files import read_notebook, refuse_unsafe_target
 from jp_nb.headless.kernels.cell_ends import CellEnd, CellFailure
 from jp_nb.headless.kernels.execution import Execution, NotStartedError
 from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.kernels.run_cells import RunCells
 from jp_nb.headless.kernels.time_limits import TimeLimits
 from jp_nb.headless.parameter_cell import inject_parameters
+from jp_nb.headless.result_writing import INCOMPLETE_RECORD, write_result
 from jp_nb.headless.run_events_reading import RunEvents, read_events
 from jp_nb.json_values import as_object
-from jp_nb.record.documents import segments
 from jp_nb.record.documents.carrier import find_unreadable_carriers, lift_carrier, read_carrier
 from jp_nb.record.documents.record_shape import RECORD_KEY, count_entries
 from jp_nb.record.entries.clock import make_epoch_clock
-from jp_nb.session.journals.headless_journals import complete_document, remove_written
+from jp_nb.session.journals.headless_journals import remove_written
 from jp_nb.storage import environment as environment_module
 from jp_nb.storage.journals.journal_folder import JournalFolder
 
-INCOMPLETE_RECORD = (
-    "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "
-    "that arrived. Run the notebook again, with fewer tool calls in one cell"
-)
 RUN_VARIABLES: Final = (
     environment_module.PATH_VARIABLE,
     environment_module.STRICT_VARIABLE,
@@ -258,14 +252,14 @@ def _execute(
             failure = execution.make_kernel_failure()
         except BaseException:  # the outputs so far are not lost, whatever happened
             if execution.began:
-                _write_result(execution.client, target, path)
+                write_result(execution.client, target, path)
             raise
 
         failure = execution.make_time_failure() or failure
 
         # An interrupt before the first cell leaves the file unchanged.
         if execution.began or not execution.interrupts:
-            _write_result(execution.client, target, path)
+            write_result(execution.client, target, path)
             damaged = find_unreadable_carriers(notebook.metadata)
             if failure is None and any(state not in damaged_before for state in damaged):
                 failure = CellFailure(None, "StorageError", INCOMPLETE_RECORD)
@@ -283,44 +277,3 @@ def _find_last_executed(notebook: Any) -> int | None:
     if not counts:
         return None
     return max(range(len(counts)), key=lambda index: (counts[index], index))
-
-
-def _write_result(client: NotebookClient, target: Path, path: Path) -> None:
-    """Write the notebook with its outputs, and its record with entries of the journal."""
-    lift_record(client)
-    metadata = client.nb.metadata
-
-    record = segments.read_segments(metadata) if RECORD_KEY in metadata else None
-    if isinstance(record, dict):
-        with suppress(OSError, StorageError):  # recovered when the notebook is opened
-            # A kernel that dies has not sent its last entries.
-            whole = complete_document(JournalFolder(), record, notebook=str(path))
-            if whole != record:
-                segments.store_segments(metadata, whole)
-
-    join_streams(client.nb)
-    write_notebook(client.nb, target)
-
-
-def join_streams(notebook: Any) -> None:
-    """Join adjacent outputs of the same stream, which depend on the times of flushes."""
-    for cell in notebook.cells:
-        if cell.cell_type != "code":
-            continue
-
-        outputs = []
-        # Only outputs of streams have a name.
-        for stream, group in groupby(cell.outputs, lambda output: output.get("name")):
-            adjacent = list(group)
-            if stream is not None:
-                adjacent[0].text = "".join(output.text for output in adjacent)
-                del adjacent[1:]
-            outputs += adjacent
-
-        cell.outputs = outputs
-
-
-def lift_record(client: NotebookClient) -> None:
-    """Move the record that `client` has collected to `metadata.jp` of its notebook."""
-    client.set_widgets_metadata()  # nbclient does this only if no cell failed
-    lift_carrier(client.nb.metadata)

@@ -10,7 +10,8 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.runner import join_streams, run_notebook
+from jp_nb.headless.result_writing import join_streams
+from jp_nb.headless.runner import run_notebook
 from tests.headless.conftest import WIDGET_STATE, WriteNotebook
 from tests.kit.notebook_record import open_document
 from tests.support.notebook_runs import NOON, run

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 
 import jp_nb as jp
-from jp_nb.headless.runner import join_streams, run_notebook
+from jp_nb.headless.result_writing import join_streams
+from jp_nb.headless.runner import run_notebook
 from tests.headless.conftest import (
     BEGUN,
     LIVE,

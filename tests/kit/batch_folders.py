@@ -10,7 +10,14 @@ from typing import Any
 from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialogue
 from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 from jp_nb.batch.plans.run_selection import RunSelection
-from jp_nb.batch.results import batch_junit, batch_report, open_decisions, run_log, run_log_writer
+from jp_nb.batch.results import (
+    batch_junit,
+    batch_report,
+    open_decisions,
+    run_log,
+    run_log_lines,
+    run_log_writer,
+)
 from jp_nb.storage.configuration.answers_content import (
     EnvironmentVariable,
 )
@@ -32,7 +39,7 @@ class BatchFolder:
         """Append `lines` to the log, as a batch does."""
         log = run_log_writer.RunLogWriter(self._log)
         for line in lines:
-            log.append(run_log.parse_log_line(json.dumps(line).encode(), "the line"))
+            log.append(run_log_lines.parse_log_line(json.dumps(line).encode(), "the line"))
         log.close()
 
     def runs(self) -> list[Any]:

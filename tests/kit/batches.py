@@ -14,11 +14,8 @@ from jp_nb.batch.plans.parameter_files import ParameterSets
 from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_plan import RunPlan
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import (
-    EndedLine,
-    RunLog,
-    read_run_log,
-)
+from jp_nb.batch.results.run_log import RunLog, read_run_log
+from jp_nb.batch.results.run_log_lines import EndedLine
 from jp_nb.batch.workers.run_execution import execute_run
 from jp_nb.batch.workers.worker_count import choose_worker_count
 from jp_nb.batch.workers.worker_process import WorkerDiedError

@@ -15,7 +15,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.runner import join_streams, run_notebook
+from jp_nb.headless.result_writing import join_streams
+from jp_nb.headless.runner import run_notebook
 from tests.kit.notebook_record import open_document
 from tests.support.entries import without_ids
 

@@ -18,7 +18,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.batch.plans.run_spec import RunSpec
-from jp_nb.batch.results.run_log import ReplannedLine, RunLog, RunState
+from jp_nb.batch.results.run_log import RunLog, RunState
+from jp_nb.batch.results.run_log_lines import ReplannedLine
 from jp_nb.json_values import sorted_json
 
 MAX_REPLANNED_RUNS: Final = 10_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from jp_nb.batch.results.run_log import EndedLine
+from jp_nb.batch.results.run_log_lines import EndedLine
 
 
 class RunSpec(BaseModel):

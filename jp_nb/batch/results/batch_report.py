@@ -27,7 +27,8 @@ from pydantic import JsonValue
 
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.report_text import MAX_ERROR_CHARS, clean_text
-from jp_nb.batch.results.run_log import BatchLine, RunLog, RunState
+from jp_nb.batch.results.run_log import RunLog, RunState
+from jp_nb.batch.results.run_log_lines import BatchLine
 from jp_nb.headless.files import replace_file_at
 from jp_nb.json_values import JsonObject, compact_json, make_storable
 from jp_nb.text import pluralize

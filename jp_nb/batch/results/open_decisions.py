@@ -23,7 +23,8 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from jp_nb.agent.prepared_answers import DecisionKind
-from jp_nb.batch.results.run_log import EndedLine, RunState
+from jp_nb.batch.results.run_log import RunState
+from jp_nb.batch.results.run_log_lines import EndedLine
 from jp_nb.headless.reported_decisions import DECISION_DESCRIPTIONS, DECISION_SECTIONS
 from jp_nb.json_values import compact_json, sorted_json
 from jp_nb.record.entries.turn_numbers import to_shown_turn

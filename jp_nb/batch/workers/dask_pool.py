@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.results.run_log_lines import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.workers.dask_address import DaskAddress
 from jp_nb.batch.workers.dask_cluster import (
     DaskCluster,

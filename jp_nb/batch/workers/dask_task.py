@@ -31,7 +31,7 @@ from uuid import uuid4
 
 from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.results.run_log_lines import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.workers.dask_processes import PROCESSES
 from jp_nb.batch.workers.run_parcel import RunParcel, collect, unpack
 from jp_nb.batch.workers.worker_process import WorkerDiedError

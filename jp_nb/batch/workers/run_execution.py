@@ -17,7 +17,7 @@ from typing import Final
 from jp_nb.batch.plans.batch_cassettes import prepare_recording
 from jp_nb.batch.plans.planned_notebook import digest_file
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome, TokenCounts
+from jp_nb.batch.results.run_log_lines import EndedLine, FailedCell, RunOutcome, TokenCounts
 from jp_nb.errors import JpNbError, StorageError
 from jp_nb.headless.kernels.kernel_client import KernelBounds
 from jp_nb.headless.run_reports.report_reading import make_report

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
-from jp_nb.batch.results.run_log import EndedLine, FailedCell, RunOutcome
+from jp_nb.batch.results.run_log_lines import EndedLine, FailedCell, RunOutcome
 from jp_nb.batch.workers.worker_process import Worker, WorkerDiedError
 
 KILL_AFTER_S: Final = 12.0
