@@ -111,7 +111,7 @@ class DaskPool:
 
         There is no time limit: the jobs of a batch system may be queued for hours.
         """
-        if await self._has_workers(cluster):
+        if await self._is_wait_over(cluster):
             return
 
         self._tell(
@@ -119,10 +119,10 @@ class DaskPool:
             "ends the wait"
         )
         async with cluster.requesting_worker():
-            while not await self._has_workers(cluster):  # noqa: ASYNC110 - other processes
+            while not await self._is_wait_over(cluster):  # noqa: ASYNC110 - other processes
                 await asyncio.sleep(PAUSE_S)
 
-    async def _has_workers(self, cluster: DaskCluster) -> bool:
+    async def _is_wait_over(self, cluster: DaskCluster) -> bool:
         """Return True if the cluster has a worker, or if no run starts anyway."""
         if self._is_stopped:
             return True
