@@ -114,7 +114,7 @@ class DaskCluster:
         return slots + max(MIN_WAITING_RUNS, slots // 4)
 
     async def _list_workers(self) -> Mapping[str, Any]:
-        """Return the workers of the cluster by address, after a check of the versions of new ones."""
+        """Return the workers by their address, after a check of the versions of new ones."""
         try:
             cluster = await self._client.scheduler.identity(n_workers=-1)
             workers: Mapping[str, Any] = cluster["workers"]
