@@ -76,6 +76,28 @@ class TurnCounts:
     received: int | None = None
 
 
+class _UserTime:
+    """Measures the time in which a turn waits only for the user."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None  # start of the current such wait, if there is one
+        self._earlier_s = 0.0  # the sum of the earlier ones
+
+    def note(self, *, waits_for_user: bool, now: float) -> None:
+        """Begin or end such a wait, if that has changed at `now`."""
+        if waits_for_user and self._since is None:
+            self._since = now
+        elif not waits_for_user and self._since is not None:
+            self._earlier_s += now - self._since
+            self._since = None
+
+    def sum_until(self, now: float) -> float:
+        """Return the seconds of all such waits until `now`."""
+        if self._since is None:
+            return self._earlier_s
+        return self._earlier_s + now - self._since
+
+
 class TurnWaits:
     """The current waits of a turn and their start times. Times are seconds of a monotonic clock.
 
@@ -96,9 +118,7 @@ class TurnWaits:
         self._is_reasoning = False
         self._received_chars = 0
 
-        # The time in which the turn has waited only for the user.
-        self._user_since: float | None = None  # start of the current such wait, if there is one
-        self._user_s = 0.0  # the sum of the earlier ones
+        self._user_time = _UserTime()
 
         # Tokens of the turn so far, if the server reported them.
         self._sent: int | None = None
@@ -130,18 +150,7 @@ class TurnWaits:
             case CodeAsks():
                 self._asking[event.call_id] = event.waits
 
-        self._measure_user(now)
-
-    def _measure_user(self, now: float) -> None:
-        """Measure the time in which the turn waits only for the user, after each event."""
-        since = self._user_since
-        waits_for_user = self._waits_only_for_user()
-
-        if waits_for_user and since is None:
-            self._user_since = now
-        elif not waits_for_user and since is not None:
-            self._user_s += now - since
-            self._user_since = None
+        self._user_time.note(waits_for_user=self._waits_only_for_user(), now=now)
 
     def _waits_only_for_user(self) -> bool:
         if self._interrupt is not None and self._interrupt.then == "menu":
@@ -269,11 +278,8 @@ class TurnWaits:
 
     def count_turn(self, now: float) -> TurnCounts:
         """Return the seconds and the tokens of the turn, which ends at `now`."""
-        user_s = self._user_s
-        if self._user_since is not None:
-            user_s += now - self._user_since
-
-        return TurnCounts(int(now - self._began - user_s), self._sent, self._received)
+        seconds = now - self._began - self._user_time.sum_until(now)
+        return TurnCounts(int(seconds), self._sent, self._received)
 
     def format_queue_line(self) -> str:
         """Return a line about the decisions after the one that the user makes now; "" if none."""

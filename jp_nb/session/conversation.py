@@ -61,6 +61,7 @@ class ActiveConversation:
     settings no longer apply, `forget_made` drops them, and the next use makes them again.
 
     Args:
+        notebook: The notebook with its storage backend, or its absence.
         files: The configuration files of the notebook.
         clock: The clock of new entries.
         notices: Receives notices for the user.

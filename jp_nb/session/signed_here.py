@@ -39,7 +39,7 @@ _MANY_CHARS: Final = 10_000
 untrusted record. So the conversation is remembered, whatever its settings are."""
 
 
-def workspace_of(files: ConfigFiles) -> Path:
+def _find_workspace(files: ConfigFiles) -> Path:
     """Return the folder for which a signature counts: the root of the workspace.
 
     A `.jp/` in the home folder makes no workspace of all folders there: each one counts by itself.
@@ -95,7 +95,7 @@ class SignedHere:
     @property
     def folder(self) -> Path:
         """The folder for which a signature counts."""
-        return workspace_of(self._active.files)
+        return _find_workspace(self._active.files)
 
     def permits(self, stream: ConversationStream) -> bool:
         """Return True if a signature of `stream` counts in this workspace.
@@ -171,7 +171,7 @@ class SignedHere:
         SignedConversations(self.folder).remove(stream.id)
 
     def accept_all(self) -> None:
-        """Accept all conversations of this workspace that the user signed.
+        """Let all signatures of the user count in this workspace, which the user has moved.
 
         Raises:
             StorageError: This cannot be stored. Nothing has changed.
@@ -181,7 +181,7 @@ class SignedHere:
 
 def _has_authority(change: Change) -> bool:
     """Return True if an untrusted record could not make all of `change`."""
-    settings, _ = split_unknown(change.delta)
+    settings, _ = split_unknown(change.delta)  # unknown settings have no effect
     _, refused = strip_untrusted(settings, "record")
     return bool(refused) or not all(map(_may_unset, change.unsets))
 

@@ -71,7 +71,7 @@ def render_compactions(
 
 
 def render_compaction_preview(plan: CompactionPlan) -> Report:
-    """Return the expected result of `plan`."""
+    """Return the expected result of `plan`, whose `outcome` is the conversation after it."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(step.rule.summary is not None for step in plan.steps):
         note += ", plus the summary, which is not written yet"

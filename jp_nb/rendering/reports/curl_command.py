@@ -47,6 +47,7 @@ def format_curl_command(traced: TracedRequest) -> str:
             "`%jp request --json` shows its content"
         )
 
+    # `traced.body` has secret parameters masked, and then differs from the sent body.
     is_masked = compact_json(traced.body).encode("utf-8", "replace") != sent.body
     is_exact = sent.is_exact and not is_masked
     lines = [] if is_exact else [NOT_EXACT]
@@ -58,7 +59,7 @@ def format_curl_command(traced: TracedRequest) -> str:
 
 def _list_curl_arguments(sent: SentRequest) -> Iterator[str]:
     """Yield the parts of the command line, each for its own line."""
-    # -g: curl must not expand brackets in the address.
+    # -g: curl must not expand brackets in the address. -sSN: only errors, and the response at once.
     yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
     for name, value in sent.headers.items():
         header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)

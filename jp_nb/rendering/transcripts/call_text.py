@@ -5,7 +5,10 @@ result, and a traceback are blocks below the line. For example, a call that has 
 
     ✗ read_file(path="a.csv") — There is no file a.csv
 
-`ToolBegins` and `ToolEnds` are the events of the call (`jp_nb/agent/display.py`).
+`ToolBegins` and `ToolEnds` are the events of the call (`jp_nb/agent/display.py`). Arguments are in
+the line, as JSON below it, or hidden (`parameters`: `line`, `json`, `off`), or written by a
+formatter below the line (`formatted`). The result is below the line with `result_lines` lines, or
+can be unfolded there (`folds_result`). A short error is only in the line.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """

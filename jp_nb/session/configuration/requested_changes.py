@@ -43,7 +43,7 @@ def read_requested_changes(
     if not text.strip():
         raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
 
-    found: list[tuple[Change, Layer | None]]
+    found: list[tuple[Change, Layer | None]]  # as they are written, with aliases
     if is_assignment(text):
         found = [(parse_assignment(text, current), None)]
     else:
@@ -52,7 +52,8 @@ def read_requested_changes(
 
     changes: list[tuple[Change, Layer | None]] = []
     for change, source in found:
-        if get_path(change.delta, CASSETTE_TABLE) is not None:  # D109
+        # A record that someone else wrote must not select recorded responses (D109).
+        if get_path(change.delta, CASSETTE_TABLE) is not None:
             raise ConfigError(
                 "a conversation cannot set this. Use `%jp cassette` for this kernel, "
                 "options of `jp-nb run` for a run, or `%jp config` with `--user` or "

@@ -206,7 +206,11 @@ class Settings:
         )
 
     def find_carried_over(self, other: Projection) -> Change:
-        """Return the change that copies settings of another conversation that are not set here."""
+        """Return the change that copies settings of another conversation that are not set here.
+
+        It has all of them, for `%jp new --keep-config`. `inherit` copies only those at some paths,
+        which every new conversation gets.
+        """
         self.projection.reload_layers()
         other.reload_layers()
         change = make_own_result(other, self.projection.partial())

@@ -5,6 +5,9 @@ with the entries of its answer (`RequestSpan`). Only the last request of this ke
 exactly. Earlier ones are reconstructed from the record before their span, and the settings there.
 Keys, hosts, tools, and attached files are the current ones, and remarks say so.
 
+The *head* of a request has its system texts, tools, and attachments. A request repeats the head of
+the one before, and appends changes of it to the messages, so that the provider's cache can be used.
+
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 """
 
@@ -166,7 +169,7 @@ class TracedRequests:
             context, choice=resolved.tool_choice, schema=None, conversation_id=conversation_id
         )
 
-        # The turn would then send a new system prompt instead of appended changes.
+        # The turn would then send a new head instead of appended changes.
         if explain_new_head(resolved.provider, request, resolved.context_tokens) is not None:
             request = replace(request, context=context.without_heads())
 
@@ -224,7 +227,7 @@ class TracedRequests:
             conversation_id=self._stream.id,
         )
 
-        # The first entry of the answer has the system prompt, if it was a new one.
+        # The first entry of the answer has the head of its request, if it was a new one.
         has_answer = span.end > span.position
         if has_answer:
             head = read_request_head(self._stream.entries[span.position], context.head)

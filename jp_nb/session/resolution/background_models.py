@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from jp_nb.agent.compacting.summarizer import SUMMARY_INSTRUCTIONS, Summarizer
 from jp_nb.agent.effective_model import Resolved
@@ -39,6 +39,13 @@ INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 QUESTION_PURPOSE: Final = "answers questions"
 
 
+class ProviderModel(NamedTuple):
+    """A model, and its provider, which is open."""
+
+    model: ModelId
+    provider: Provider
+
+
 class BackgroundModels:
     """Makes the models of background requests.
 
@@ -62,7 +69,7 @@ class BackgroundModels:
         self,
         config: AppConfig,
         tools: ToolSet,
-        own: tuple[Provider, ModelId],
+        own: ProviderModel,
         attachments: tuple[Attachment, ...],
         conversation_id: str,
         *,
@@ -93,7 +100,7 @@ class BackgroundModels:
         config: AppConfig,
         tools: ToolSet,
         assistant: Assistant,
-        model: tuple[Provider, ModelId],
+        model: ProviderModel,
     ) -> dict[tuple[str, str], ChatModel]:
         """Return the models of questions that name an assistant of their own (`target`).
 
@@ -135,13 +142,11 @@ class BackgroundModels:
             conversation_id=self._active.document.conversation.id,
         )
 
-    def _open_model(
-        self, assistant: Assistant, llm: Llm, path: str, purpose: str
-    ) -> tuple[Provider, ModelId]:
+    def _open_model(self, assistant: Assistant, llm: Llm, path: str, purpose: str) -> ProviderModel:
         """Return the model of `assistant`. An error names its `purpose`, and its setting `path`."""
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
-            return self._providers.open(model.provider, llm), model
+            return ProviderModel(model, self._providers.open(model.provider, llm))
         except ConfigError as exc:
             # Without the path, which the new error has too.
             text = exc.problems[0].message if exc.path == path else str(exc)
@@ -149,13 +154,12 @@ class BackgroundModels:
                 f"the model that {purpose} cannot be used: {text}", path=path
             ) from exc
 
-    def _make_chat_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> ChatModel:
-        provider, model_id = model
+    def _make_chat_model(self, assistant: Assistant, opened: ProviderModel) -> ChatModel:
         cassette = self._providers.cassette
         return ChatModel(
-            provider=provider,
-            model=model_id.name,
-            provider_name=model_id.provider,
+            provider=opened.provider,
+            model=opened.model.name,
+            provider_name=opened.model.provider,
             system=list_system_texts(assistant),
             parameters=make_model_parameters(assistant.model.parameters),
             request=assistant.request,

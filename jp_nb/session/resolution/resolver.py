@@ -35,7 +35,7 @@ from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.mcp_servers.servers import ServerSources
 from jp_nb.session.model_access.provider_pool import ProviderPool
 from jp_nb.session.questions.answers import SessionAnswers
-from jp_nb.session.resolution.background_models import BackgroundModels
+from jp_nb.session.resolution.background_models import BackgroundModels, ProviderModel
 from jp_nb.session.resolution.plan_first import require_plan_tool
 from jp_nb.session.resolution.project_texts import list_project_texts, look_at_project
 from jp_nb.session.resolution.tool_choices import check_requested_choice, read_configured_choice
@@ -162,7 +162,8 @@ class Resolver:
         """
         config = basis.config
         assistant = config.assistant
-        model, provider = self.open_model(config)
+        own_model = self.open_model(config)
+        model, provider = own_model
 
         tools = await self.resolve_tools(
             config, unavailable_reason=unavailable_reason, plan_first=plan_first, attempt=attempt
@@ -176,7 +177,7 @@ class Resolver:
         attachments = self.attachments.read(config)
         project = tuple(list_project_texts(config, self.project))
         inquiry = self.background.make_inquiry(
-            config, tools, (provider, model), attachments, conversation_id, project=project
+            config, tools, own_model, attachments, conversation_id, project=project
         )
 
         # `open_model` has opened the provider, so this is its cassette.
@@ -216,10 +217,10 @@ class Resolver:
             return None
         return getattr(provider, "find_recorded_results", None)
 
-    def open_model(self, config: AppConfig) -> tuple[ModelId, Provider]:
+    def open_model(self, config: AppConfig) -> ProviderModel:
         """Return the model and the provider of `config`."""
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
-        return model, self.open_provider(model.provider, config.providers.llm)
+        return ProviderModel(model, self.open_provider(model.provider, config.providers.llm))
 
     def open_provider(self, name: str, llm: Llm) -> Provider:
         """Return the provider with these settings.
@@ -255,11 +256,9 @@ class Resolver:
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
         """Return the backend that answers questions of `tools` with a model."""
-        model, provider = self.open_model(config)
+        own_model = self.open_model(config)
         attachments = self.attachments.read(config)
-        return self.background.make_inquiry(
-            config, tools, (provider, model), attachments, conversation_id
-        )
+        return self.background.make_inquiry(config, tools, own_model, attachments, conversation_id)
 
     async def resolve_tools(
         self,

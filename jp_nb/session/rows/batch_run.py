@@ -246,7 +246,7 @@ class BatchRun:
     def _handle_unknown(self, batch: SubmittedBatch, error: UnknownBatchError) -> None:
         """Give up a batch that the server does not know; keep it in the file if it may be paid."""
         reason = f"the server does not know the batch {batch.id}: {error}"
-        if error.status != HTTPStatus.NOT_FOUND:  # the server has deleted it
+        if error.status != HTTPStatus.NOT_FOUND:  # the server has deleted the answers
             self._end_batch(batch, reason)
             return
 
@@ -271,7 +271,7 @@ class BatchRun:
         needed = {key: self._make_request(key) for key in batch.rows if key in self._prompts}
 
         async for key, answer in self._batches.read_answers(state, needed):
-            if key in self._results:  # an earlier look was interrupted while it read the answers
+            if key in self._results:  # an earlier look has failed halfway
                 continue
             result = self._read_answer(answer)
             self._results[key] = result
