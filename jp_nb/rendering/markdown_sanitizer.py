@@ -123,21 +123,24 @@ class _Sanitizer:
             fence = _read_fence(line)
             end = self._find_end_of_code(number, fence) if fence else None
 
-            if end is not None or not line.strip():
-                yield from _sanitize_paragraph(paragraph, self._image_hosts)
-                paragraph = []
+            if end is None and line.strip():
+                may_have_code = not is_inside and not self._is_unclear
+                paragraph.append(_ParagraphLine(line, may_have_code))
+                number += 1
+                continue
 
-            if end is not None:
+            # A blank line, or a block of code, ends the paragraph.
+            yield from _sanitize_paragraph(paragraph, self._image_hosts)
+            paragraph = []
+
+            if end is None:
+                yield line
+                number += 1
+            else:
                 yield _disable_diagrams(line)
                 yield from self._lines[number + 1 : end]
                 yield self._lines[end] if end < len(self._lines) else fence
-                number = end
-            elif line.strip():
-                paragraph.append(_ParagraphLine(line, not is_inside and not self._is_unclear))
-            else:
-                yield line
-
-            number += 1
+                number = end + 1
 
         yield from _sanitize_paragraph(paragraph, self._image_hosts)
 

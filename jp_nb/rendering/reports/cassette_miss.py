@@ -6,7 +6,7 @@ Source: `docs/cassettes.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -17,10 +17,52 @@ from jp_nb.config.secrets.secret_hiding import hide_secrets
 from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import JsonObject, as_object, map_texts
 from jp_nb.rendering.text_diff import compare_values, format_sorted_json
+from jp_nb.storage.cassettes.cassette_content import CassetteContent
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
 MAX_DIFFERENT_PARTS: Final = 12
 MAX_DIFFERENT_CHARS: Final = 4_000
+MISS_ADVICE: Final = (
+    "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
+    "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
+    "or `%jp cassette replay-or-record`"
+)
+
+
+def describe_miss(
+    content: CassetteContent, name: str, request: NormalizedRequest, *, used: Collection[int]
+) -> str:
+    """Return the message that no exchange of the cassette `name` answers `request`.
+
+    It has the differences from the nearest exchange. `used` are the numbers of the exchanges that
+    were replayed, each of which is used once.
+    """
+    exchanges = content.exchanges
+    lines = [str(exchange.line) for exchange in exchanges if exchange.request == request.id]
+    if lines:
+        times = "once" if len(lines) == 1 else f"{len(lines)} times"
+        return (
+            f"this request is on the cassette {name} {times} (line "
+            f"{', '.join(lines[:10])}), but was sent more "
+            "often. Each recording is used once. Start again with `%jp cassette "
+            f"replay`. {MISS_ADVICE}"
+        )
+
+    unused = [exchange for exchange in exchanges if exchange.number not in used]
+    nearest = content.find_nearest(request, unused or exchanges)
+    if nearest is None:
+        return f"the cassette {name} is empty. {MISS_ADVICE}"
+
+    kind = "closest unused recording" if unused else "closest recording (all were used)"
+    differences = format_mismatch(content.rebuild_request(nearest), request)
+    has_marks = any(line.startswith(("    - ", "    + ")) for line in differences)
+    legend = "- on the cassette, + now" if has_marks else "on the cassette → now"
+
+    first_line = (
+        f"this request is not on the cassette {name}. The {kind} is on line "
+        f"{nearest.line}. Differences ({legend}):"
+    )
+    return "\n".join([first_line, *differences, MISS_ADVICE])
 
 
 def format_mismatch(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:

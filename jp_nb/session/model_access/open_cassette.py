@@ -23,7 +23,7 @@ from jp_nb.agent.model_requests.exchange_recorder import Exchange
 from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError
-from jp_nb.rendering.reports.cassette_miss import format_mismatch
+from jp_nb.rendering.reports.cassette_miss import describe_miss
 from jp_nb.storage.cassettes.cassette_content import CassetteContent, StoredExchange
 from jp_nb.storage.cassettes.cassette_file import (
     read_cassette_bytes,
@@ -53,11 +53,6 @@ class CassetteChoice:
     folder: Path | None = None
 
 
-MISS_ADVICE = (
-    "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
-    "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
-    "or `%jp cassette replay-or-record`"
-)
 FOLLOW_UP: Final = 8
 """Limit of the messages that a failed attempt may add before the next one."""
 
@@ -184,40 +179,11 @@ class OpenCassette:
             self._first_miss = ""
             return UnrecordedError(first_miss)
 
-        error = UnrecordedError(self._describe_miss(request))
+        description = describe_miss(self.content, self.path.name, request, used=self._used)
+        error = UnrecordedError(description)
         if request.is_inquiry:
             self._first_miss = self._first_miss or str(error)
         return error
-
-    def _describe_miss(self, request: NormalizedRequest) -> str:
-        """Return the message about a missing request, with the nearest recorded one."""
-        exchanges = self.content.exchanges
-        name = self.path.name
-        lines = [str(exchange.line) for exchange in exchanges if exchange.request == request.id]
-        if lines:
-            times = "once" if len(lines) == 1 else f"{len(lines)} times"
-            return (
-                f"this request is on the cassette {name} {times} (line "
-                f"{', '.join(lines[:10])}), but was sent more "
-                "often. Each recording is used once. Start again with `%jp cassette "
-                f"replay`. {MISS_ADVICE}"
-            )
-
-        unused = [exchange for exchange in exchanges if exchange.number not in self._used]
-        nearest = self.content.find_nearest(request, unused or exchanges)
-        if nearest is None:
-            return f"the cassette {name} is empty. {MISS_ADVICE}"
-
-        kind = "closest unused recording" if unused else "closest recording (all were used)"
-        differences = format_mismatch(self.content.rebuild_request(nearest), request)
-        has_marks = any(line.startswith(("    - ", "    + ")) for line in differences)
-        legend = "- on the cassette, + now" if has_marks else "on the cassette → now"
-
-        first_line = (
-            f"this request is not on the cassette {name}. The {kind} is on line "
-            f"{nearest.line}. Differences ({legend}):"
-        )
-        return "\n".join([first_line, *differences, MISS_ADVICE])
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.

@@ -10,17 +10,15 @@ Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 from __future__ import annotations
 
 import linecache
-import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 from jp_nb.config.secrets.api_keys import looks_like_secret
 from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.session.host import LastError
+from jp_nb.session.turns.code_places import CodePlaces
 from jp_nb.session.turns.error_chain import format_error_group, list_error_chain
 from jp_nb.session.turns.failed_code import (
     MAX_SOURCE_LINE_CHARS,
@@ -111,18 +109,15 @@ def _find_shown_lines(call: _Call, failing: range, line_count: int) -> range:
 class ErrorRequest:
     """Writes a request about an error, without the secrets in `namespace`, on the cell's thread.
 
-    Secrets are hidden if their name, their form, or a variable identifies them. *Own* code is that
-    of cells, and of files outside of the installed libraries. Only own code is shown.
+    Secrets are hidden if their name, their form, or a variable identifies them. Only *own* code is
+    shown: that of cells, and of files outside of the installed libraries (`CodePlaces`).
 
     A method with `room` uses at most about that many characters.
     """
 
     def __init__(self, last: LastError, namespace: Mapping[str, Any]) -> None:
         self._last = last
-        paths = sysconfig.get_paths()
-        kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages are inside the library
-        self._libraries = [Path(paths[kind]) for kind in kinds]
-        self._libraries.append(Path(__file__).parents[3] / "jp_nb")
+        self._places = CodePlaces(last.label_of)
 
         # `_hide` hides secrets in a text, and `_hide.name` a whole value that is secret. The values
         # in failed lines may be local variables, which `namespace` does not have.
@@ -277,7 +272,7 @@ class ErrorRequest:
         calls = [_Call(*parts) for parts in zip(frames, summaries, strict=False)]
 
         for index, call in enumerate(calls):
-            if self._is_own(call.summary.filename):
+            if self._places.is_own(call.summary.filename):
                 return calls[index:]
         # Code with a syntax error did not run.
         return [] if isinstance(error, SyntaxError) else calls
@@ -285,8 +280,8 @@ class ErrorRequest:
     def _format_call(self, call: _Call) -> Iterator[str]:
         """Yield the location of a call, and for user code the lines around it."""
         frame, summary = call
-        yield one_line(self._format_location(summary))
-        if not self._is_own(summary.filename):
+        yield one_line(self._places.format_location(summary))
+        if not self._places.is_own(summary.filename):
             return
 
         lines = linecache.getlines(summary.filename, frame.f_globals)
@@ -302,10 +297,6 @@ class ErrorRequest:
         excerpt = format_excerpt(source, failing, len(source) * MAX_SOURCE_LINE_CHARS)
         yield from (f"  {line}" for line in excerpt)
 
-    def _format_location(self, summary: traceback.FrameSummary) -> str:
-        inside = "" if summary.name == "<module>" else f", in {summary.name}"
-        return f"{self._shorten_path(summary.filename)}, line {summary.lineno}{inside}"
-
     def _format_error(self, error: BaseException) -> str:
         if isinstance(error, BaseExceptionGroup):
             return "\n".join(format_error_group(error, self._format_error))
@@ -313,37 +304,9 @@ class ErrorRequest:
         message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
             file = f'File "{error.filename}"'
-            path = self._shorten_path(error.filename)
+            path = self._places.shorten_path(error.filename)
             message = message.replace(file, path, 1)
         return message
-
-    def _is_own(self, filename: str) -> bool:
-        """Return True for a file with own code: a cell, or a file outside of the libraries."""
-        if self._last.label_of(filename) is not None:
-            return True
-        return not filename.startswith("<frozen ") and self._find_library(filename) is None
-
-    def _find_library(self, filename: str) -> Path | None:
-        """Return the folder of installed libraries that has the file; None if none has."""
-        path = Path(filename)
-        return next((base for base in self._libraries if path.is_relative_to(base)), None)
-
-    def _shorten_path(self, filename: str) -> str:
-        """Return the label of a cell, or a path relative to a library or to a known folder."""
-        label = self._last.label_of(filename)
-        if label is not None:
-            return label
-
-        path = Path(filename)
-        library = self._find_library(filename)
-        bases = [(library, ""), (Path.cwd(), "")]
-        with suppress(RuntimeError):  # the user has no home
-            bases.append((Path.home(), "~/"))
-
-        for base, prefix in bases:
-            if base is not None and path.is_relative_to(base):
-                return f"{prefix}{path.relative_to(base).as_posix()}"
-        return filename
 
     def _find_named_values(self) -> Iterator[_NamedValue]:
         """Yield the values of names in failed lines of own code, the nearest first.
@@ -359,14 +322,13 @@ class ErrorRequest:
                     return
 
                 seen.add((name, id(value)))
-                yield _NamedValue(name, self._format_location(summary), value)
+                yield _NamedValue(name, self._places.format_location(summary), value)
 
     def _list_nearest_calls(self) -> Iterator[_Call]:
         """Yield the last calls of own code, of each exception from the newest one on."""
         for error, _ in reversed(self._chain):
-            own_calls = [
-                call for call in self._list_calls(error) if self._is_own(call.summary.filename)
-            ]
+            calls = self._list_calls(error)
+            own_calls = [call for call in calls if self._places.is_own(call.summary.filename)]
             yield from reversed(own_calls[-FRAMES_WITH_NAMES:])
 
     def _make_value_sections(self, room: int) -> Iterator[DataSection]:
