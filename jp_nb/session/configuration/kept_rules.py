@@ -52,6 +52,9 @@ class RulesOwner(Protocol):
 class PermissionRules:
     """The rules for one turn, or for one command of the user. Created on the cell's thread.
 
+    It implements `KeptRules` (`agent/approvals/permission_rules.py`), with which a turn reads and
+    keeps rules.
+
     Rules of the *session* are kept until the kernel ends, rules of the *notebook* in a file of the
     user. Without a known, trusted notebook, there are only those of the session.
     """

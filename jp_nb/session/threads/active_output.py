@@ -103,7 +103,7 @@ class ActiveOutput:
 
 
 class HiddenTurn:
-    """Display of a turn that shows nothing; implements `TurnOutput`.
+    """Display of a turn that shows nothing; it implements `TurnOutput` (`session/host.py`).
 
     Its questions have their own outputs.
     """
