@@ -10,6 +10,7 @@ from typing import Final
 
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.mcp_servers import take_name
+from jp_nb.session.mcp_servers.server_sign_ins import ServerSignIns
 
 SIGNED_IN: Final = (
     "You are signed in to the MCP server {0}. Its tokens are renewed silently, also in runs "
@@ -25,8 +26,8 @@ def sign_in_by_name(call: Invocation, words: Sequence[str]) -> None:
     session = call.session
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
-    servers = session.turns.resolver.servers
-    session.turns.cell_resolver.wait_for_server(servers.sign_in_to(name, settings))
+    sign_ins = ServerSignIns(session.turns.resolver.servers)
+    session.turns.cell_resolver.wait_for_server(sign_ins.sign_in_to(name, settings))
     print(f"jp_nb: {SIGNED_IN.format(name)}")
 
 
@@ -36,7 +37,8 @@ def sign_out_by_name(call: Invocation, words: Sequence[str]) -> None:
     session = call.session
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
-    servers = session.turns.resolver.servers
-    was_signed_in = session.turns.cell_resolver.wait_for_server(servers.sign_out_of(name, settings))
+    sign_ins = ServerSignIns(session.turns.resolver.servers)
+    work = sign_ins.sign_out_of(name, settings)
+    was_signed_in = session.turns.cell_resolver.wait_for_server(work)
     text = SIGNED_OUT if was_signed_in else NO_STORED_TOKENS
     print(f"jp_nb: {text.format(name)}")
