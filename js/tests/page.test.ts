@@ -161,7 +161,7 @@ describe('completions after @', () => {
 
   it('are cells if the kernel completes something else, fails, or is missing', async () => {
     const failing = { requestComplete: () => Promise.reject(new Error('dead')) };
-    for (const kernel of [reply(['df'], 6), failing, null]) {
+    for (const kernel of [reply(['{{df}}'], 6), failing, null]) {
       const { items } = await fetch(kernel);
       expect(items.map(({ label }) => label)).toEqual(['@cell1', '@cell2', '@']);
     }
