@@ -131,6 +131,20 @@ def test_buttons_name_their_block_and_keep_the_focus_while_the_answer_grows(
     )
 
 
+@pytest.mark.req("PAGE-1", "PAGE-5")
+def test_keys_on_a_button_are_no_shortcuts_of_the_notebook(stored: NotebookPage) -> None:
+    page = stored
+    before = page.page.evaluate(SOURCES)
+    for cell in (0, 2):
+        button = buttons(page, cell).first
+        page.cell(cell).locator(".jp-InputPrompt").click()  # the notebook takes commands
+        button.focus()
+        for key in ("a", "b", "m"):
+            page.page.keyboard.press(key)
+        assert button.evaluate("button => button === document.activeElement")
+    assert page.page.evaluate(SOURCES) == before
+
+
 @pytest.mark.req("PAGE-2")
 def test_code_with_characters_that_nobody_sees_has_a_warning(stored: NotebookPage) -> None:
     page = stored

@@ -84,8 +84,6 @@ export class AnswerButtons {
     bar.className = BAR;
     bar.setAttribute('role', 'group');
     bar.setAttribute('aria-label', trans.__('Code block %1', number));
-    // Otherwise Enter on a button would be the shortcut that edits the cell.
-    bar.dataset.lmSuppressShortcuts = 'true';
 
     const status = makeStatus();
     const copy = makeButton(trans.__('Copy'), () => {
@@ -164,6 +162,9 @@ export function makeButton(label: string, act: () => void): HTMLButtonElement {
   button.type = 'button';
   button.className = 'jp-nb-button';
   button.textContent = label;
+  // Otherwise keys are shortcuts of the notebook: "b" would insert a cell. JupyterLab looks at the
+  // element with the focus first, so an element around it does not suffice.
+  button.dataset.lmSuppressShortcuts = 'true';
   button.addEventListener('click', event => {
     // A click on an output would select its cell, and take the focus.
     event.stopPropagation();

@@ -44,8 +44,6 @@ export class ErrorButton {
   private makeBar(notebook: Notebook, id: string): HTMLElement {
     const bar = document.createElement('div');
     bar.className = BAR;
-    // Otherwise Enter on the button would be the shortcut that edits the cell.
-    bar.dataset.lmSuppressShortcuts = 'true';
     const status = document.createElement('span');
     status.setAttribute('role', 'status');
     const button = makeButton(this.trans.__('Ask about this error'), () => {
