@@ -196,7 +196,7 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
                 done.add(path)
             elif step in on_trail:
                 return path
-            elif step not in done and step in known:  # no boolean schema, which has no others
+            elif step not in done and step in known:  # `known` has no boolean schemas
                 trail.append((step, _iter_next(root, step, known[step], same_value=same_value)))
                 on_trail.add(step)
 

@@ -15,6 +15,7 @@ https://www.rfc-editor.org/rfc/rfc8785 (numbers and keys of the canonical form).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -241,3 +242,8 @@ def replace_surrogates(text: str) -> str:
 def encode_utf8(text: str) -> bytes:
     """Return `text` in UTF-8, with `?` for each half of a surrogate pair."""
     return text.encode(errors="replace")
+
+
+def hash_json(value: JsonValue) -> str:
+    """Return the SHA-256 of `value` as JSON, independent of the order of keys."""
+    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()

@@ -71,7 +71,8 @@ class Resolved(ChatModel):
         conversation_id: str,
     ) -> ModelRequest:
         """Return the request of the turn that continues `context`."""
-        # Later requests may have to send them again, of which a recorded head has only digests.
+        # Later requests may have to send these files again, and a recorded head has only their
+        # digests.
         context.note_contents(self.attachments)
         request = self.make_request(
             context,

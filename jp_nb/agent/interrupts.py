@@ -71,7 +71,7 @@ def decide_without_menu(
         turn: State of the turn.
         phase: `streaming` while the model answers, `tool_call` while tools run.
         settings: The configured actions.
-        is_second: True if the menu of an earlier interrupt is open, or the calls are just canceled
+        is_second: True if the menu of an earlier interrupt is open, or the calls are being canceled
             because of one.
     """
     now = turn.clock()

@@ -170,7 +170,7 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
 
 
 def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
-    """Raise if the table above `path` is now another value, from which no table can be made.
+    """Raise if the table of the field at `path` is now a value that stands for no table.
 
     For example, `assistant.model.id` is the alias `fast`. With its field `name` alone, the model
     would have no provider.
@@ -185,9 +185,9 @@ def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
     if short_form is None or isinstance(short_form, dict):
         return
 
-    has_other_fields = isinstance(expand_shorthand(parent_node, short_form), dict)
+    is_table = isinstance(expand_shorthand(parent_node, short_form), dict)
     needs_no_other_field = set(parent_node.required_fields) <= {field}
-    if has_other_fields or needs_no_other_field:
+    if is_table or needs_no_other_field:
         return
 
     shown = shorten_for_error(json.dumps(short_form, ensure_ascii=False))
@@ -201,8 +201,8 @@ def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
 def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
     """Return the value that adds `value` to the setting at `path`, if it is merged into it.
 
-    The merge itself adds to a list or a table. Free JSON and most texts would be replaced, so the
-    result is then the whole new value.
+    The merge itself adds to a list, a map, a table, and an object in free JSON. A list or a text in
+    free JSON, and most texts, would be replaced, so the result is then the whole new value.
     """
     if node.kind == "list":
         return value if isinstance(value, list) else [value]

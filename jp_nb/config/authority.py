@@ -95,8 +95,8 @@ def names_remote_model(model: JsonValue) -> bool:
 
     Any user of the computer could listen at the address of a local server, and a script may be a
     file that came with the notebook. A server that the user has configured may be a local one, so
-    only an alias and a built-in remote provider count as remote. The built-in script also does: it
-    reaches nothing.
+    only an alias and a built-in remote provider count as remote. The built-in script counts as
+    remote too: it came with the program and reaches nothing.
     """
     if isinstance(model, dict):
         provider = str(model.get("provider"))

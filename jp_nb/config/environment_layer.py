@@ -1,7 +1,7 @@
 """The layer of the environment variables, such as `JP_CFG_ASSISTANT__MODEL__ID`.
 
-A *layer* is the settings of one source. It overrides the configuration files, and the conversation
-overrides it (`layers.py`).
+A *layer* is the settings of one source. This one overrides the configuration files, and the
+conversation overrides it (`layers.py`).
 
 Source: `docs/configuration.md`.
 """

@@ -1,4 +1,4 @@
-"""The layers of the configuration: make one of the text of a file, and merge them.
+"""The layers of the configuration: read one from the text of a file, and merge them.
 
 From low to high: defaults (in the schema), registrations of tools, the user's file, workspace
 files, environment variables (`environment_layer.py`), the conversation, options of the running

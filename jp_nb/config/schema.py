@@ -208,7 +208,7 @@ def _is_model(annotation: Any) -> bool:
 def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
     """Return the members of a union, or the only type, and all metadata, the outermost last.
 
-    For `Annotated[Annotated[int, A] | None, B]`, these are `[int, None]` and `[A, B]`.
+    For `Annotated[Annotated[int, A] | None, B]`, these are `[int, NoneType]` and `[A, B]`.
     """
     own: Sequence[Any] = ()
     if get_origin(annotation) is Annotated:

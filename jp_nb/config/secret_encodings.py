@@ -25,7 +25,7 @@ def iter_encoded_forms(secret: str) -> Iterator[str]:
     """Yield the forms in which texts can have `secret`. They may repeat."""
     data = secret.encode(errors="replace")
 
-    # The escapes of bytes in a URL give Latin-1, and those of JSON give surrogates.
+    # Escapes in a URL or in a Python `bytes` give Latin-1, and those of JSON give surrogates.
     as_latin1 = data.decode("latin-1")
     units = secret.encode("utf-16-be", "surrogatepass")
     as_surrogates = "".join(chr(a << 8 | b) for a, b in zip(units[::2], units[1::2], strict=True))

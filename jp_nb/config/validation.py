@@ -84,7 +84,7 @@ def validate_plain_config(
     return config
 
 
-@lru_cache(maxsize=4)  # by the text of JSON: tables are no keys, and `True == 1` in Python
+@lru_cache(maxsize=4)  # by JSON text: a dict cannot be a key, and `True == 1`
 def _validate_text(settings: str) -> AppConfig:
     return AppConfig.model_validate(json.loads(settings))
 

@@ -4,12 +4,13 @@ JP is a command-line assistant, which has most of the settings of `jp_nb` (`jp_s
 
 JP refuses unknown keys in the settings of a tool, needs a model that it knows, and has no operation
 to unset a setting. So a change is exported as the difference between the settings that JP has and
-those that it should have after the change. The settings of JP are in `jp_settings.py`.
+those that it should have after the change.
 
 `SupportedSettings(…).select` returns the part of some settings that JP has, and reports the rest.
-`find_difference` returns the settings with which JP gets the wanted ones. The value of a setting
-that JP cannot unset remains there, which it reports with `UNSETTABLE_NOTE`. The *spelling* of an
-entry is the notation of its text in JP's file, which no longer fits a changed entry.
+`find_difference` returns the settings with which JP gets the wanted ones. If JP cannot unset a
+setting, its value remains in JP, and `find_difference` reports this with `UNSETTABLE_NOTE`. The
+*spelling* of an entry is the notation of its text in JP's file, which no longer fits a changed
+entry.
 
 Source: `docs/configuration.md`.
 """

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.errors import ConfigError, PromptCancelled, ToolSourceError
+from jp_nb.json_values import hash_json
 from jp_nb.mcp.connections.connection import Connection
 from jp_nb.mcp.errors import ServerError, ServerNotStarted, SignInError
 from jp_nb.mcp.exchange import ConnectionLimits
@@ -33,7 +34,7 @@ from jp_nb.mcp.tool_definitions.definitions import (
     read_definitions,
     read_hints,
 )
-from jp_nb.mcp.tool_definitions.tool_names import hash_json, may_be_name
+from jp_nb.mcp.tool_definitions.tool_names import may_be_name
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
@@ -84,7 +85,7 @@ class McpSource(ToolSource):
         self.server = server_name
         self.settings = settings
         self._host = host
-        # Without the library, no server can run: a turn continues without their tools.
+        # Without the library, no server can run, so its failure does not end the turn.
         self.is_required = not settings.optional and has_library()
         self.connection: Connection | None = None
         self.calls = ServerCalls()

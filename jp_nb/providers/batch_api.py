@@ -82,8 +82,8 @@ class HttpBatches(ABC):
 
     A subclass fills in the abstract methods: the addresses of an API, and the shape of its answers.
     It has `max_requests`, the highest number of requests in a batch. A request has a *name*, under
-    which its answer comes back. Each error passes `HttpClient.sanitize_error`, which removes the
-    provider's key from its text.
+    which its answer comes back. Each error of the server passes `HttpClient.sanitize_error`, which
+    removes the provider's key from its text.
     """
 
     max_requests: ClassVar[int]
@@ -152,7 +152,7 @@ class HttpBatches(ABC):
                         if not missing:
                             return
             except ProviderError as exc:
-                # The cause is kept, but not `exc` itself, whose text may contain the key.
+                # `from exc` would show `exc` itself, whose text may contain the key.
                 error = self._http.sanitize_error(_convert_unknown(exc))
                 raise error from exc.__cause__
 

@@ -1,7 +1,7 @@
 """The last turn of a conversation, if it can continue.
 
-A turn can continue if the model has still to act: after a result of a tool, a request without an
-answer, or a response that was cut. `%jp resume` continues it.
+A turn can continue if it does not end with an answer of the model: after a request, a tool call, or
+a result of a tool, or if the answer was cut. `%jp resume` continues it.
 
 Source: `docs/record.md`, `docs/turns.md`.
 """

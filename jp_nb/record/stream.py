@@ -282,7 +282,7 @@ class ConversationStream:
     def _append(self, entries: Sequence[Entry]) -> None:
         """Append new entries of this kernel. Those without a timestamp get the current one."""
         self._check_not_damaged()
-        self._open_pairs.check(entries)  # raises for a response without a request
+        self._open_pairs.check(entries)  # raises for an invalid response, before any is added
 
         # Real entries have the time of the append. Reproducible times depend on the position.
         now = "" if self.is_reproducible else self.now()

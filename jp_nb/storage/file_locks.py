@@ -24,7 +24,7 @@ _LONGEST_PAUSE_S: Final = 0.02
 if sys.platform == "win32":
     import msvcrt
 
-    _FLAGS_FOR_LOCK = os.O_RDWR  # `msvcrt` locks only a file that is open for writing
+    _FLAGS_FOR_LOCK = os.O_RDWR
 
     def _lock(descriptor: int) -> None:
         """Lock an open file. Raise `PermissionError` if it is locked."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, name_type
-from jp_nb.values.cut_text import cut_end, format_count
+from jp_nb.values.cut_text import cut_end, format_quantity
 from jp_nb.values.privacy import hide_part, hide_value
 
 MAX_SAMPLED: Final = 200_000
@@ -68,7 +68,7 @@ def _describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
-            f"… {format_count(value.size, 'element')} in total; "
+            f"… {format_quantity(value.size, 'element')} in total; "
             f"{limits.format_expression(f'[{dimensions}]')} has the first of them"
         )
 
@@ -90,7 +90,7 @@ def _format_array_range(value: Any) -> str:
 
     if sample.dtype.kind == "b":
         of = f" of {sample.size:,}" if is_all else note
-        return f"{format_count(int(sample.sum()), 'element')} True{of}"
+        return f"{format_quantity(int(sample.sum()), 'element')} True{of}"
     if sample.dtype.kind == "c":
         return ""
 
@@ -205,14 +205,14 @@ def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     lines.append(cut_end(shown, max(room, 20)))
 
     if not is_whole:
-        lines.append(f"… {format_count(size, 'element')} in total")
+        lines.append(f"… {format_quantity(size, 'element')} in total")
     return "\n".join(lines)
 
 
 def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:
     """Describe an `array.array` or a `memoryview`, with its first 20 elements."""
     if isinstance(value, array.array):
-        title = f"array.array of {value.typecode!r}, {format_count(len(value), 'element')}"
+        title = f"array.array of {value.typecode!r}, {format_quantity(len(value), 'element')}"
         shown = value[:20].tolist()
     else:
         title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jp_nb.images import Image
 from jp_nb.text import plain
-from jp_nb.values.cut_text import format_count
+from jp_nb.values.cut_text import format_quantity
 from jp_nb.values.privacy import Privacy
 
 DEFAULT_CHARS = 20_000
@@ -105,7 +105,7 @@ class DescriptionLimits:
         `df`. `many` is the plural of the noun `word`, if that is irregular.
         """
         plural = f"more {many}" if many else ""
-        return f"… {format_count(number, f'more {word}', plural)}; {self.format_expression(end)}"
+        return f"… {format_quantity(number, f'more {word}', plural)}; {self.format_expression(end)}"
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, name_type
-from jp_nb.values.cut_text import cut_end, cut_middle, format_count, to_one_line, without_addresses
+from jp_nb.values.cut_text import (
+    cut_end,
+    cut_middle,
+    format_quantity,
+    to_one_line,
+    without_addresses,
+)
 from jp_nb.values.repr_text import format_repr
 from jp_nb.values.source_locations import format_location, is_cell_file
 
@@ -135,7 +141,7 @@ def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     if len(shown) == len(names):
         return text
 
-    omitted = format_count(len(names) - len(shown), "more name")
+    omitted = format_quantity(len(names) - len(shown), "more name")
     return f"{text}, … {omitted}; dir({limits.name}) has all"
 
 

@@ -20,7 +20,7 @@ from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits
 from jp_nb.values.class_facts import name_type
 from jp_nb.values.contents import Contents, ItemKey, list_contents
-from jp_nb.values.cut_text import cut_end, format_count
+from jp_nb.values.cut_text import cut_end, format_quantity
 from jp_nb.values.nested_text import NestedText, compute_share
 from jp_nb.values.privacy import hide_part
 
@@ -65,7 +65,7 @@ def describe_container(
 
 
 def _format_title_of(value: object, length: int) -> str:
-    return f"{name_type(type(value))} of {format_count(length, 'item')}"
+    return f"{name_type(type(value))} of {format_quantity(length, 'item')}"
 
 
 def _describe_first_items(
@@ -112,10 +112,10 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
     left = inside.length - shown
     if inside.unordered:
         inner = limits.format_expression("") or "…"
-        note = f"… {format_count(left, 'more item')}"
+        note = f"… {format_quantity(left, 'more item')}"
         return f"{note}; sorted({inner})[{shown}:{shown + 20}] has the next"
     if inside.begin.endswith("{"):
-        return f"… {format_count(left, 'more key')}; list({limits.name or '…'}) has all keys"
+        return f"… {format_quantity(left, 'more key')}; list({limits.name or '…'}) has all keys"
     return limits.format_omitted(left, "item", f"[{shown}:{shown + 20}] has the next")
 
 
@@ -133,7 +133,7 @@ def _describe_parts(
         label = f"{end}: "
         share = room // (len(parts) - index) - len(label) - 2
         if share < 20:
-            lines.append(f"… {format_count(len(parts) - index, 'more item')}")
+            lines.append(f"… {format_quantity(len(parts) - index, 'more item')}")
             break
 
         hidden = hide_part(key and key.value, part)

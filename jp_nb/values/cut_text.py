@@ -57,7 +57,8 @@ def cut_end(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
 
-    # The note gives the number of omitted characters, which has a digit more if it is longer.
+    # Shorter text means a larger number in the note, perhaps with one more digit: 4 characters are
+    # kept for that.
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
     if room < 8:
@@ -82,7 +83,7 @@ def without_addresses(text: str) -> str:
     return _ADDRESS.sub("", text)
 
 
-def format_count(number: int, word: str, many: str = "") -> str:
+def format_quantity(number: int, word: str, many: str = "") -> str:
     """Return number and noun, such as `1,000 rows`."""
     if number != 1:
         word = many or f"{word}s"

@@ -14,7 +14,7 @@ from typing import Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, name_type
-from jp_nb.values.cut_text import cut_middle, format_count, to_one_line
+from jp_nb.values.cut_text import cut_middle, format_quantity, to_one_line
 from jp_nb.values.source_locations import format_location, is_own_code
 
 MAX_CAUSES: Final = 5
@@ -56,7 +56,7 @@ def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
             yield from _format_exception(part, seen)
 
     if len(parts) > MAX_CAUSES:
-        yield f"… {format_count(len(parts) - MAX_CAUSES, 'more exception')}"
+        yield f"… {format_quantity(len(parts) - MAX_CAUSES, 'more exception')}"
 
     # As in a traceback of Python: the cause of `raise … from`, or the exception that was handled.
     cause = value.__cause__
@@ -105,11 +105,11 @@ def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
 
     yield from own[: MAX_TRACEBACK_FRAMES // 2]
     if len(own) > MAX_TRACEBACK_FRAMES:
-        yield f"  … {format_count(len(own) - MAX_TRACEBACK_FRAMES, 'more line')}"
+        yield f"  … {format_quantity(len(own) - MAX_TRACEBACK_FRAMES, 'more line')}"
     yield from own[max(MAX_TRACEBACK_FRAMES // 2, len(own) - MAX_TRACEBACK_FRAMES // 2) :]
 
     if others:
-        yield f"  ({format_count(others, 'line')} of installed code omitted)"
+        yield f"  ({format_quantity(others, 'line')} of installed code omitted)"
 
 
 EXCEPTION_KINDS: Final[ValueKinds] = (

@@ -19,7 +19,7 @@ from typing import Any, Final
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES
-from jp_nb.values.cut_text import cut_end, format_count, to_one_line
+from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
 
 MAX_PIXELS: Final = 60_000_000
 """Maximum size of a picture that is resized."""
@@ -38,7 +38,7 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     heading = getattr(value, "_suptitle", None)
     named = f", titled {_quote(heading.get_text())}" if heading is not None else ""
 
-    lines = [f"{title}, {format_count(len(axes), 'axes', 'axes')}{named}"]
+    lines = [f"{title}, {format_quantity(len(axes), 'axes', 'axes')}{named}"]
     lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
 
     if len(axes) > 20:
@@ -112,9 +112,9 @@ def _format_axes(axes: Any) -> str:
 def _count_artists(axes: Any) -> Iterator[str]:
     for attribute, word in (("lines", "line"), ("images", "image"), ("collections", "collection")):
         if number := len(getattr(axes, attribute)):
-            yield format_count(number, word)
+            yield format_quantity(number, word)
     if number := len(axes.patches):
-        yield format_count(number, "patch", "patches")
+        yield format_quantity(number, "patch", "patches")
 
 
 def _quote(text: object) -> str:
@@ -152,7 +152,7 @@ def _resize(value: Any, side: int) -> bytes:
 
 
 def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
-    title = f"{value.media_type} of {format_count(len(value.content), 'byte')}"
+    title = f"{value.media_type} of {format_quantity(len(value.content), 'byte')}"
     named = f"{title}, {_quote(value.name)}" if value.name else title
     is_shown = limits.images > 0 and not limits.brief
     images = (value,) if is_shown else ()
@@ -161,7 +161,7 @@ def _describe_image(value: Image, limits: DescriptionLimits) -> str | Descriptio
 
 def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:
     traces = list(value.data)
-    title = f"plotly.Figure, {format_count(len(traces), 'trace')}"
+    title = f"plotly.Figure, {format_quantity(len(traces), 'trace')}"
     layout = value.layout
     if text := getattr(layout.title, "text", None):
         title = f"{title}, titled {_quote(text)}"
@@ -191,7 +191,7 @@ def _format_trace(trace: Any) -> str:
     for letter in "xyz":
         values = getattr(trace, letter, None) if letter in trace else None
         if values is not None:
-            words.append(f"{letter}: {format_count(len(values), 'value')}")
+            words.append(f"{letter}: {format_quantity(len(values), 'value')}")
     return ", ".join(words)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.cell_text import format_table_cell, format_type
 from jp_nb.values.class_facts import name_type
-from jp_nb.values.cut_text import cut_end, format_count, without_addresses
+from jp_nb.values.cut_text import cut_end, format_quantity, without_addresses
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.series import MAX_COUNTED_CELLS, describe_series, list_label_names
 from jp_nb.values.table_text import Table, format_table, list_columns
@@ -74,7 +74,7 @@ def _format_title(value: Any, kind: str) -> str:
     rows, columns = value.shape
     is_subclass = type(value).__name__ != kind.rpartition(".")[2]
     name = f"{name_type(type(value))} (a {kind})" if is_subclass else kind
-    return f"{name}, {format_count(rows, 'row')} x {format_count(columns, 'column')}"
+    return f"{name}, {format_quantity(rows, 'row')} x {format_quantity(columns, 'column')}"
 
 
 def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
@@ -116,7 +116,7 @@ def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     schema = value.collect_schema()
     columns = [f"{format_table_cell(name)}: {kind}" for name, kind in schema.items()]
     plan = without_addresses(value.explain(optimized=False))
-    title = f"polars.LazyFrame, not computed, {format_count(len(columns), 'column')}"
+    title = f"polars.LazyFrame, not computed, {format_quantity(len(columns), 'column')}"
 
     room = limits.chars - len(title) - 20
     listed = list_columns(columns, room * 2 // 3, limits.format_expression(".collect_schema()"))
@@ -138,7 +138,7 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
 
     room = limits.chars - len(title) - 20
     listed = list_columns(names, room, limits.format_expression(".columns"))
-    return f"{title}, {format_count(len(names), 'column')}: {listed}"
+    return f"{title}, {format_quantity(len(names), 'column')}: {listed}"
 
 
 def _get_column_type(stored: Any) -> Any:

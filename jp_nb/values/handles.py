@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, list_types, name_type
-from jp_nb.values.cut_text import cut_end, format_count, to_one_line
+from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.repr_text import format_repr
 
@@ -127,7 +127,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
     except FAILURES:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:
-            words.append(format_count(len(children), "child", "children"))
+            words.append(format_quantity(len(children), "child", "children"))
 
     return cut_end(", ".join(words), limits.chars)
 

@@ -18,7 +18,7 @@ from jp_nb.image_headers import detect_media_type
 from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import list_types, name_type
-from jp_nb.values.cut_text import cut_end, cut_middle, format_count, without_addresses
+from jp_nb.values.cut_text import cut_end, cut_middle, format_quantity, without_addresses
 from jp_nb.values.nested_text import format_int
 from jp_nb.values.privacy import read_bytes_without_hidden
 
@@ -40,7 +40,7 @@ def _describe_text(value: str, limits: DescriptionLimits) -> str:
 def _describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
     length = len(value)
     kind = detect_media_type(bytes(value[:16]))
-    title = f"{type(value).__name__}, {format_count(length, 'byte')}"
+    title = f"{type(value).__name__}, {format_quantity(length, 'byte')}"
 
     if kind is not None:
         shown = limits.images > 0 and length <= MAX_VALUE_IMAGE_BYTES
@@ -81,7 +81,7 @@ def _describe_path(value: Any, limits: DescriptionLimits) -> str:
 
     if stat.S_ISDIR(status.st_mode):
         return f"{text} (a folder)"
-    return f"{text} (a file of {format_count(status.st_size, 'byte')}, not read)"
+    return f"{text} (a file of {format_quantity(status.st_size, 'byte')}, not read)"
 
 
 def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_type
 from jp_nb.values.class_facts import FAILURES
-from jp_nb.values.cut_text import format_count
+from jp_nb.values.cut_text import format_quantity
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
 
@@ -40,7 +40,7 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
         name = f" {format_table_cell(value.name)}"
 
     hidden = hide_part(list_label_names(value))
-    title = f"{kind}{name}, {format_count(length, 'value')}, {format_type(value.dtype, hidden)}"
+    title = f"{kind}{name}, {format_quantity(length, 'value')}, {format_type(value.dtype, hidden)}"
 
     if limits.brief:
         return title
@@ -62,10 +62,10 @@ def describe_series(value: Any, limits: DescriptionLimits) -> str:
 
 def _count_nulls(value: Any, rows: Any, length: int) -> str:
     if hasattr(type(value), "null_count"):
-        return format_count(int(value.null_count()), "null")
+        return format_quantity(int(value.null_count()), "null")
 
     counted = min(length, MAX_COUNTED_CELLS)
-    nulls = format_count(int(rows[:counted].isna().sum()), "null")
+    nulls = format_quantity(int(rows[:counted].isna().sum()), "null")
     return nulls if counted == length else f"{nulls} among the first {counted:,}"
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from jp_nb.values.base import DescriptionLimits
 from jp_nb.values.cell_text import format_or_hide, format_table_cell
-from jp_nb.values.cut_text import format_count
+from jp_nb.values.cut_text import format_quantity
 from jp_nb.values.privacy import hide_part
 
 WHOLE_ROWS: Final = 20
@@ -128,7 +128,7 @@ def _choose_rows(top: list[list[str]], bottom: list[list[str]], ends: int) -> _C
 
     first = top[:ends]
     last = bottom[-ends:]
-    number = format_count(ends, "row") if ends > 1 else "row"
+    number = format_quantity(ends, "row") if ends > 1 else "row"
     caption = f"The first and the last {number}" if bottom else f"The first {number}"
 
     return _ChosenRows([*first, ["…"], *last], len(first) + len(last), caption)
@@ -168,7 +168,7 @@ def _format_columns(table: Table, room: int, limits: DescriptionLimits) -> list[
     of = "" if table.counted == table.rows else f" in the first {table.counted:,} rows"
     full: list[str] = []
     for name, kind, missing in zip(table.names, table.types, table.nulls, strict=True):
-        nulls = f", {format_count(missing, 'null')}{of}" if missing else ""
+        nulls = f", {format_quantity(missing, 'null')}{of}" if missing else ""
         full.append(f"{name}: {kind}{nulls}")
 
     if not full:
@@ -200,7 +200,7 @@ def list_columns(names: Sequence[str], room: int, expression: str) -> str:
     if shown == len(names):
         return text
 
-    more = f"… {format_count(len(names) - shown, 'more column')}; {expression} has all"
+    more = f"… {format_quantity(len(names) - shown, 'more column')}; {expression} has all"
     return f"{text}, {more}" if text else more
 
 

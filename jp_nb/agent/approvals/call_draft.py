@@ -73,7 +73,7 @@ class CallDraft:
         original_arguments: The arguments of the model.
         arguments: The arguments as the user may have edited them.
         formatted: The arguments as a formatter wrote them.
-        context: The context of the first run, by which a command has its command line.
+        context: The context of the first run, from which the command line of a command is made.
         ruling: The permission of `arguments`.
         proposed_rule: The rule for calls with `arguments`, if the user may keep one.
         edited_through: The channel through which the user edited the arguments.

@@ -2,8 +2,8 @@
 
 Two plans are used side by side: `review.plan` has all edits that can be applied, and `plan` those
 of them that the user has chosen so far, with the sources that the user has changed. A plan drops
-edits that need one which is not chosen (`plan.dropped`). If the front end can only show sources,
-`review.document.can_change` is False.
+edits that need one which is not chosen (`plan.dropped`). If no program can change the notebook,
+`review.document.can_change` is False: then the user only gets the sources of new cells.
 
 Source: `docs/cells.md`.
 """

@@ -229,7 +229,7 @@ class Batch:
 
         change = self._runner.approved.take()
         if verdict.choice == "reply":
-            self._functions.resume()  # they wait in the cell's thread since the interrupt
+            self._functions.resume()  # the interrupt has stopped their queue
             unsent_message = "" if is_message_sent else verdict.text
             return BatchEnd(unsent_message=unsent_message, change=change)
         if verdict.by_interrupt:
@@ -252,7 +252,7 @@ class Batch:
 
     async def _restart_calls(self) -> None:
         """Run the open calls again, and those whose approved changes are discarded with it."""
-        self._functions.resume()  # they wait in the cell's thread since the interrupt
+        self._functions.resume()  # the interrupt has stopped their queue
         calls = [*self._list_open_calls(), *self._discard_changes()]
         indexes = {call.index for call in calls}
         for index in sorted(indexes):
@@ -266,8 +266,8 @@ class Batch:
 
         for call in self._list_open_calls():
             # The tool has ended if its result is reviewed, or if its change is already approved.
-            has_result = call.state.result.is_under_review
-            if has_result or self._runner.approved.has_change_of(call):
+            is_under_review = call.state.result.is_under_review
+            if is_under_review or self._runner.approved.has_change_of(call):
                 self._runner.finish(call, UNDELIVERED_TEXT.format(reason), skipped=True)
             else:
                 self._runner.finish(call, format_stopped_response(call, verdict), skipped=True)

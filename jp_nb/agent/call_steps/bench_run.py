@@ -51,7 +51,7 @@ class BenchRun:
 
     async def run_all(self) -> bool:
         """Run all batches; return True unless the user stopped the run."""
-        if self.interrupt_count:  # one came before the first batch, which could handle it
+        if self.interrupt_count:  # it came before the first batch, and only a batch can handle one
             self.stopped = True
             return False
 

@@ -317,8 +317,8 @@ class CallRunner:
         call.state.response = response
 
         if skipped:
-            # The journal gets no such response: perhaps it was no user who skipped the call, but a
-            # restart of the kernel, which closed the form. The next kernel then asks again.
+            # Not in the journal: a restart of the kernel may have closed the form. The next kernel
+            # then asks again.
             self.progress.drop_result(call)
         elif kept is None:
             self._results.keep(call, response)

@@ -125,7 +125,8 @@ class OpenInquiries:
 
         if outcome.is_answered:
             inquiry.answer = answer
-            self._turn.secrets.add_answer(inquiry.question, answer)  # if it is one: to hide it
+            # From now on, an answer that is a secret is hidden.
+            self._turn.secrets.add_answer(inquiry.question, answer)
 
         # The user sees that the answer is an earlier one. The record has its first source.
         channel = "recorded" if inquiry.is_recorded else outcome.channel

@@ -117,7 +117,7 @@ def _count_result_lines(style: ResultStyle) -> int | None:
             return None
         case int():
             return style
-        case _:  # `off`, or None: the result is folded
+        case _:  # `off`; or None, and the user can unfold all lines
             return 0
 
 

@@ -190,7 +190,7 @@ def count_uncompacted_turns(stream: ConversationStream) -> int:
     # How much the number of compactions changes from one turn to the next.
     edges = [0] * (stream.turn_count + 1)
     for placed in list_active_compactions(stream.entries):
-        entry = placed.effective  # with the turns that it had when it was recorded
+        entry = placed.effective  # without turns that had not ended before it
         if entry.from_turn <= entry.to_turn:
             edges[entry.from_turn] += 1
             edges[entry.to_turn + 1] -= 1

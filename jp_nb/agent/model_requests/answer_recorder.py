@@ -36,7 +36,7 @@ class AnswerRecorder:
             _log_input_changes(changes, self._turn.record.stream)
 
         if entries:
-            # The record has how often the server reported what about earlier reasoning.
+            # The record keeps the number of the server's reports on earlier reasoning, by reason.
             counts = Counter((change.reason, change.is_dropped) for change in changes)
             entries[-1] = with_input_changes(entries[-1], counts)
             entries = self._turn.times.attach_to_last(entries)

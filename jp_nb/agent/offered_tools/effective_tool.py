@@ -1,7 +1,7 @@
 """Merge the settings of a tool: its own, those of `*` (of all tools), and the defaults.
 
-The result is an `OfferedTool`, which has a value for each setting. Texts and the schema in the
-configuration go before those of the tool itself.
+The result is an `OfferedTool`, which has a value for each setting. Configured texts go before those
+of the tool. The schema is the tool's own; the setting `parameters` describes a tool that has none.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22.
 """

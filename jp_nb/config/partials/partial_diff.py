@@ -69,7 +69,8 @@ def _find_delta(
 def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     """Return the first form of `new` that gives `new` if it is merged into `old`.
 
-    Of a list this is only the appended items, if it can be; of any other value, the value itself.
+    The forms are tried in this order: of a list that only became longer, its new items; `new`
+    itself; `new` with the strategy `replace`; of a list, the same with repeated items.
     """
     forms: list[JsonValue] = [new, {"value": new, "strategy": "replace"}]
 

@@ -9,15 +9,12 @@ Source: `docs/mcp.md`, Tools.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic import JsonValue
-
-from jp_nb.json_values import encode_utf8, sorted_json
+from jp_nb.json_values import hash_json
 
 SEPARATOR: Final = "__"
 MAX_TOOL_NAME_CHARS: Final = 64
@@ -25,11 +22,6 @@ MAX_TOOL_NAME_CHARS: Final = 64
 HASH_CHARS: Final = 8
 _NOT_ACCEPTED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FIRST_ACCEPTED: Final = re.compile(r"[A-Za-z_]")
-
-
-def hash_json(value: JsonValue) -> str:
-    """Return the SHA-256 of `value` as JSON, independent of the order of keys."""
-    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()
 
 
 def map_names(server: str, tools: Iterable[str]) -> dict[str, str]:

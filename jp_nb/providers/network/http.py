@@ -323,12 +323,11 @@ class HttpClient:
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Return `error`, which it changes: the key is removed, and the message gets advice.
 
-        Its causes are changed as well.
-        The tracebacks are removed, because local variables of httpx contain the key's header.
+        The causes are changed as well. All tracebacks are removed, because local variables of httpx
+        contain the key's header.
         """
         hide = self.get_redactor().hide
 
-        # The list is complete before the first exception is changed.
         for exception in _iter_causes(error):
             exception.__traceback__ = None
             exception.args = tuple(_hide_argument(arg, hide) for arg in exception.args)

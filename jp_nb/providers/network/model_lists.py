@@ -114,14 +114,14 @@ async def list_chat_completions_models(
             page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
 
     async with http.limit_time(seconds, _TASK):
-        # Its own API has the sizes of the models, and details of each.
+        # Ollama's own API has the sizes of the models, and details of each.
         if local == "ollama":
             tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
             first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
             return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
 
         listed = await _collect_pages(iter_pages())
-        # Its own API has further facts of the model that it runs.
+        # llama.cpp's own API has further facts of the model that it runs.
         if local == "llamacpp" and len(listed.models) == 1:
             properties = await _fetch_optional(http, f"{base}/props")
             return ModelList((add_llamacpp_properties(listed.models[0], properties),))

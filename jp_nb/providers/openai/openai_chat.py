@@ -62,7 +62,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
         return advise_images(self._http.endpoint, self._profile.media_types)
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        """Return the parts, such as `system`, whose changes are messages at the request's end."""
+        """Return the parts, such as `system`, whose changes are sent as messages."""
         # Only in JSON mode is the schema a text for the model, which a message can contain.
         # Otherwise it is a member of the body.
         if self._profile.answer is not None:

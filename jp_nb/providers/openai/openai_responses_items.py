@@ -154,8 +154,8 @@ class OutputItems:
         """Return the item that `message` continues or ends; None if it has not begun.
 
         It is the last one with the same id and `output_index`, else with the same id, else with the
-        same `output_index`, else one of which neither is known to differ: the message or the item
-        lacks it.
+        same `output_index`. Otherwise it is the last one that may be the same: for each of the two,
+        the message or the item has no value.
         """
         id_ = _read_id(message)
         output_index = message.get("output_index")

@@ -50,7 +50,8 @@ def make_reasoning_metadata(
 ) -> dict[str, JsonValue]:
     """Return the metadata of reasoning. `summary_lengths` are those of its parts that arrived.
 
-    None of them, although it `has_text`, means that the text is not a summary. That is stored too.
+    They are stored beside encrypted content if there is a text, unless it is one summary. An empty
+    list means that the text is no summary.
     """
     metadata: dict[str, JsonValue] = {ITEM_ID_KEY: item_id}
     if isinstance(encrypted, str) and encrypted:

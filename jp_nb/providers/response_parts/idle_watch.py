@@ -156,9 +156,8 @@ class IdleWatch:
             return
 
         pause = min(left, POLL_SECONDS)
-        if (
-            left <= 0
-        ):  # no read waits: the consumer is at work, and the next read moves the deadline
+        if left <= 0:
+            # No read waits: the consumer is at work, and the next read moves the deadline.
             pause = 0.05
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(pause, self._check_deadline)

@@ -30,8 +30,8 @@ class SseDecoder:
         self._redactor = redactor
         # The line that has not ended:
         self._tail = bytearray()
-        # The event that has not ended: the values of its lines with `data`, and about its size in
-        # bytes, for the limit:
+        # The event that has not ended: the values of its lines with `data`, and its approximate
+        # size in bytes, for the limit:
         self._data: list[str] = []
         self._size = 0
         # About the stream so far:

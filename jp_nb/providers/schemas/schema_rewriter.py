@@ -95,7 +95,9 @@ class SchemaRewriter:
             self.is_enforceable = False
             return {}
 
-        # For OpenAI, such a schema is sent as it is, without `strict`. Anthropic has no such form.
+        # A rewritten schema may have the target of a reference at another place. For Anthropic, the
+        # reference is then expanded. For OpenAI, the schema is sent as the user wrote it, without
+        # `strict` (`_is_unenforceable`).
         has_moved_target = not self._is_openai and _has_unstable_reference(schema)
         if not (is_composed(schema) or has_moved_target):
             return self._rewrite_simple(schema)

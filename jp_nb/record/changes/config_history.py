@@ -190,9 +190,8 @@ class Projection:
         self._problems = {}
 
         layers = self.layers()
-        self._stripped = merge_and_strip(
-            tuple(layers)
-        )  # the merged layers, then without strategies
+        # The merged layers, and the same without merge strategies.
+        self._stripped = merge_and_strip(tuple(layers))
         below = self._stripped[0]
         # The settings of registered tools. They stay after a reset, and where a path is unset.
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)

@@ -102,7 +102,8 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
     # `others` of one of `others` is damage, but these conversations are kept.
     document.others = _remove_other(document, other_index) + loaded.others
 
-    document.archive_active()  # with its signature, which `document.extra` has no more then
+    # With its signature, which is removed from `document.extra`.
+    document.archive_active()
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
     return True

@@ -26,6 +26,9 @@ from jp_nb.agent.model_requests.request_normalizer import (
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.json_values import JsonObject
 
+CASSETTE_KIND: Final = "cassette"
+CASSETTE_VERSION: Final = 1
+CASSETTE_HEADER: Final[JsonObject] = {"jp_nb": CASSETTE_KIND, "version": CASSETTE_VERSION}
 LISTED_KINDS: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
 """Kinds of parts that a request lists, by the key of the list."""
 SETTING_KEYS: Final = ("provider", "model", "tool_choice", "parameters", "schema")

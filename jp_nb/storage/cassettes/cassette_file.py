@@ -16,8 +16,8 @@ from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import is_stream, resolve_write_target
 from jp_nb.json_reading import read_json
 from jp_nb.json_values import as_object
-from jp_nb.storage.cassettes.cassette_content import CassetteContent
-from jp_nb.storage.cassettes.cassette_parser import CASSETTE_KIND, parse_cassette
+from jp_nb.storage.cassettes.cassette_content import CASSETTE_KIND, CassetteContent
+from jp_nb.storage.cassettes.cassette_parser import parse_cassette
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 
 CASSETTE_SUFFIX: Final = ".cassette.jsonl"

@@ -25,6 +25,9 @@ from jp_nb.errors import StorageError
 from jp_nb.json_reading import MAX_STORED_LEVELS, read_json
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.storage.cassettes.cassette_content import (
+    CASSETTE_HEADER,
+    CASSETTE_KIND,
+    CASSETTE_VERSION,
     LISTED_KINDS,
     SETTING_KEYS,
     CassetteContent,
@@ -32,9 +35,6 @@ from jp_nb.storage.cassettes.cassette_content import (
     iter_ids,
 )
 
-CASSETTE_KIND: Final = "cassette"
-CASSETTE_VERSION: Final = 1
-CASSETTE_HEADER: Final[JsonObject] = {"jp_nb": CASSETTE_KIND, "version": CASSETTE_VERSION}
 PART_KINDS: Final = ("system", "attachment", "tool", "message")
 _REQUIRED: Final = ("provider", "model", "messages")
 """Keys that every request has."""

@@ -28,9 +28,8 @@ from jp_nb.json_values import (
     compact_json,
     encode_utf8,
 )
-from jp_nb.storage.cassettes.cassette_content import CassetteContent
+from jp_nb.storage.cassettes.cassette_content import CASSETTE_HEADER, CassetteContent
 from jp_nb.storage.cassettes.cassette_file import MAX_CASSETTE_BYTES
-from jp_nb.storage.cassettes.cassette_parser import CASSETTE_HEADER
 
 
 class CassetteWriter:

@@ -33,7 +33,7 @@ from jp_nb.text import MAX_LISTED_LINES
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
-    from jp_nb.storage.configuration.config_reading import ConfigReader, FileLayer
+    from jp_nb.storage.configuration.config_reading import ConfigReader, DigestedLayer
     from jp_nb.storage.server_lists.mcp_layers import ServerLayers
 
 
@@ -269,7 +269,7 @@ class ConfigFiles:
         has_variables = any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
         return _Sources(files, has_variables)
 
-    def _select_applied(self, path: Path, group: Sequence[FileLayer]) -> list[Layer]:
+    def _select_applied(self, path: Path, group: Sequence[DigestedLayer]) -> list[Layer]:
         """Return the layers of `group`, the file at `path` with its includes, as they apply now.
 
         Settings that a file of a folder cannot have are dropped with a notice. Settings that need

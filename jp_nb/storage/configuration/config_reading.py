@@ -29,7 +29,7 @@ MAX_INCLUDE_ENTRIES = 5_000
 """Directory entries that one pattern of `extends` may visit."""
 
 
-class FileLayer(NamedTuple):
+class DigestedLayer(NamedTuple):
     """The layer of a file, which has its settings, and the SHA-256 digest of its bytes."""
 
     layer: Layer
@@ -45,11 +45,11 @@ class ConfigReader:
     def __init__(self, add_notice: Callable[[str], None]) -> None:
         self._add_notice = add_notice
         # By path and name of the layer: the stamp of the file when it was last read, and the layer.
-        self._known: dict[tuple[Path, str], tuple[Stamp, FileLayer]] = {}
+        self._known: dict[tuple[Path, str], tuple[Stamp, DigestedLayer]] = {}
 
     def read_group(
         self, path: Path, layer_name: str = CONFIG_FILE_LAYER, above: tuple[Path, ...] = ()
-    ) -> list[FileLayer]:
+    ) -> list[DigestedLayer]:
         """Return the file at `path` and its includes, weakest first.
 
         `layer_name` is the kind of source, and `above` are the files that include this one. A file
@@ -80,8 +80,8 @@ class ConfigReader:
             self._add_notice(f"{path} is ignored: {exc}")
             return []
 
-        weaker: list[FileLayer] = []
-        stronger: list[FileLayer] = []
+        weaker: list[DigestedLayer] = []
+        stronger: list[DigestedLayer] = []
 
         for include in list_includes(file.layer):
             side = weaker if include.strategy == "before" else stronger
@@ -112,7 +112,7 @@ class ConfigReader:
         self._add_notice(f"{path} includes {pattern!r}, which does not exist")
         return []
 
-    def _read(self, path: Path, layer_name: str) -> FileLayer:
+    def _read(self, path: Path, layer_name: str) -> DigestedLayer:
         """Return the file at `path`, as it was read before if it has not changed."""
         try:
             stamp = make_stamp(path)
@@ -121,14 +121,14 @@ class ConfigReader:
             if known is None or known[0] != stamp:
                 data = read_owned_file(path)
                 layer = parse_layer(data.decode("utf-8"), layer_name, str(path))
-                known = stamp, FileLayer(layer, hashlib.sha256(data).digest())
+                known = stamp, DigestedLayer(layer, hashlib.sha256(data).digest())
                 self._known[path, layer_name] = known
         except (OSError, UnicodeDecodeError) as exc:
             raise ConfigError(f"cannot be read: {exc}", layer=layer_name, file=str(path)) from exc
         return known[1]
 
 
-def compute_digest(group: Iterable[FileLayer]) -> str:
+def compute_digest(group: Iterable[DigestedLayer]) -> str:
     """Return a digest of the paths and contents of `group`."""
     whole = hashlib.sha256()
     for layer, digest in group:

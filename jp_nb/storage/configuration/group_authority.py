@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from jp_nb.config.authority import strip_own_settings, strip_untrusted
 from jp_nb.config.layers import Layer
-from jp_nb.storage.configuration.config_reading import FileLayer
+from jp_nb.storage.configuration.config_reading import DigestedLayer
 from jp_nb.storage.trust import PendingLeaf
 
 
@@ -29,14 +29,14 @@ class AllowedGroup(NamedTuple):
         dropped: Paths of the settings that were dropped.
     """
 
-    group: tuple[FileLayer, ...]
+    group: tuple[DigestedLayer, ...]
     dropped: tuple[str, ...]
 
 
 @lru_cache(maxsize=16)
-def drop_own_settings(group: tuple[FileLayer, ...]) -> AllowedGroup:
+def drop_own_settings(group: tuple[DigestedLayer, ...]) -> AllowedGroup:
     """Drop the settings that no folder may switch on, such as `trust_read_only_hint`."""
-    kept: list[FileLayer] = []
+    kept: list[DigestedLayer] = []
     dropped: list[str] = []
 
     for file in group:
@@ -62,7 +62,7 @@ class TrustedGroup(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def drop_untrusted(group: tuple[FileLayer, ...]) -> TrustedGroup:
+def drop_untrusted(group: tuple[DigestedLayer, ...]) -> TrustedGroup:
     """Drop the settings with authority, which apply only after the user has consented."""
     kept: list[Layer] = []
     pending: list[PendingLeaf] = []

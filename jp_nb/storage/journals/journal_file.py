@@ -176,7 +176,7 @@ if hasattr(os, "register_at_fork"):
 def create_journal(path: Path) -> JournalFile | None:
     """Create and lock a new journal. Return None if another process locked it at once.
 
-    That is one which looks for journals of ended kernels (`take_journal`).
+    Such a process searches for journals of ended kernels (`take_journal`).
 
     Raises:
         FileExistsError: There is a file at `path`.

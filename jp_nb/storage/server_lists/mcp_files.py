@@ -31,7 +31,6 @@ MAX_SERVER_FILE_BYTES: Final = 32_000_000
 """Claude Code keeps its history in the same file."""
 MAX_FILE_SERVERS: Final = 200
 
-
 _CONTAINERS: Final = ("mcpServers", "servers", "mcp_servers")
 """Keys of the tables of servers, or of the lists."""
 
