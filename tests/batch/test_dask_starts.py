@@ -72,6 +72,16 @@ class OtherMachine(DyingCluster):
         return None
 
 
+class EmptyCluster(DyingCluster):
+    """A cluster without a Dask worker, and without need for one."""
+
+    async def has_workers(self) -> bool:
+        return False
+
+    def requesting_worker(self) -> None:
+        pytest.fail("the pool asks the cluster for a Dask worker")
+
+
 @pytest.mark.req("BATCH-22")
 @pytest.mark.parametrize(("size", "travels"), [(19_900_000, True), (20_000_001, False)])
 def test_at_most_20_mb_travel_with_a_run(
@@ -138,3 +148,19 @@ def test_run_whose_dask_worker_died_is_lost_only_if_it_had_started(
     assert cluster.submissions == min(starting, MAX_SUBMISSIONS)
     log = (out / "runs.jsonl").read_text()
     assert log.count('"type":"started"') == 1, "a run is started once"
+
+
+@pytest.mark.req("BATCH-28")
+def test_resumed_batch_with_nothing_to_run_ends_without_a_dask_worker(
+    tmp_path: Path, use_cluster: Callable[[Any], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_cells(tmp_path / "walk.ipynb", "1")
+    out = tmp_path / "OUT"
+    use_cluster(DyingCluster(starting=MAX_SUBMISSIONS + 1))
+    assert main(["run", str(path), "-o", f"{out}/", "--dask", "tcp://nowhere:1"]) == 1
+    capsys.readouterr()
+
+    use_cluster(EmptyCluster(starting=0))
+    main(["run", "--resume", f"{out}/", "--dask", "tcp://nowhere:1"])
+    assert "no Dask worker" not in capsys.readouterr().err
+    assert [run.outcome for run in BatchFolder(out).runs()] == ["failed"]

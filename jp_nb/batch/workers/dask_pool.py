@@ -3,6 +3,7 @@
 It serves the same source of runs as the pool of one machine (`worker_pool.py`), and each run is
 executed by the same worker process, which a task starts on a Dask worker (`dask_task.py`).
 
+- Without a run to start, the pool ends at once, and needs no Dask worker.
 - No run is submitted before a first Dask worker has joined: only workers tell if the cluster has
   the resource that limits the runs on each.
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
@@ -96,8 +97,12 @@ class DaskPool:
             async with connection as cluster:
                 self._cluster = cluster
                 StartDesk(cluster, source, self._submitted).listen()
-                await self._wait_for_worker(cluster)
-                await self._run_all(cluster, source)
+
+                # A batch without a run to start needs no worker.
+                first = source.take()
+                if first is not None:
+                    await self._wait_for_worker(cluster)
+                    await self._run_all(cluster, source, first)
 
                 if self._canceling is not None:
                     await self._canceling
@@ -132,8 +137,12 @@ class DaskPool:
             self._lose_scheduler(str(exc))
             return True
 
-    async def _run_all(self, cluster: DaskCluster, source: RunSource) -> None:
-        """Keep as many runs at the cluster as it has slots, until the source has no further run."""
+    async def _run_all(self, cluster: DaskCluster, source: RunSource, first: RunSpec) -> None:
+        """Run `first` and all further runs of the source, as many at once as there are slots.
+
+        If the pool is stopped before `first` starts, a resumed batch runs it.
+        """
+        waiting: RunSpec | None = first
         tasks: set[asyncio.Task[None]] = set()
         slots = 0
         counted_at = -PAUSE_S
@@ -143,7 +152,8 @@ class DaskPool:
                 counted_at = monotonic()
 
             while len(tasks) < slots and not self._is_stopped:
-                spec = source.take()
+                spec = waiting or source.take()
+                waiting = None
                 if spec is None:
                     break
                 tasks.add(asyncio.create_task(self._run_one(cluster, spec, source)))

@@ -114,7 +114,17 @@ def test_cut_line_is_skipped_and_later_lines_are_whole(server: RowServer, cut: i
 @pytest.mark.req("MAP-5")
 @pytest.mark.parametrize(
     "content",
-    [b"name,age\n", b"{}\n", b"\xff\xfe\n", b"[1]\n", b'{"a": 1}', b'{"cells": [', b"text"],
+    [
+        b"name,age\n",
+        b"{}\n",
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'{"a": 1}',
+        b'{"cells": [',
+        b"text",
+        b"key",
+        b'"',
+    ],
 )
 def test_other_file_is_refused_and_stays(server: RowServer, content: bytes) -> None:
     Path(CACHE).write_bytes(content)
@@ -122,6 +132,16 @@ def test_other_file_is_refused_and_stays(server: RowServer, content: bytes) -> N
         jp.complete_all(ROWS, cache=CACHE, **server.options)
     assert Path(CACHE).read_bytes() == content
     assert not server.prompts
+
+
+@pytest.mark.req("MAP-5")
+@pytest.mark.parametrize("content", [b"{", b'{"ke', b'{"key":"', b'{"key":"0a1b'])
+def test_file_with_the_beginning_of_its_first_line_is_continued(
+    server: RowServer, content: bytes
+) -> None:
+    Path(CACHE).write_bytes(content)
+    jp.complete_all(["a"], cache=CACHE, **server.options)
+    assert Path(CACHE).read_bytes().startswith(content + b"\n{")
 
 
 @pytest.mark.req("MAP-5")
