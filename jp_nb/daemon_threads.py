@@ -1,4 +1,4 @@
-"""Run a function in a thread of its own, whose result is a future.
+"""Run a function in a new daemon thread, whose result is a future.
 
 The thread is a daemon: a call that never returns does not prevent the end of the process.
 """

@@ -5,7 +5,7 @@ can also be *wrapped* with the strategy of their merge: `{value, strategy, …}`
 complete. The valid settings are returned in stored form: as JSON, with short forms expanded.
 
 A *node* is the type of a setting in the schema (`schema.py`): a table has named fields, a map free
-keys. A problem has a `message` for the user. If the value is wrong for a reason of its own, this
+keys. A problem has a `message` for the user. If the value is wrong for its own reason, this
 `cause` is also kept apart, and so are the `expected` values, in words.
 
 `validation.py` adds the checks of the whole configuration, and `known_settings.py` reads settings

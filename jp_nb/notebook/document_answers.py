@@ -117,7 +117,7 @@ def read_change_answer(text: str, operation: str) -> ChangeResult:
 
 
 def _read_conflicts(answer: JsonObject) -> list[CellConflict]:
-    """Parse the cells that differ from what the user saw. Malformed ones are omitted."""
+    """Parse the cells that differ from those that the user saw. Malformed ones are omitted."""
     reported = answer.get("conflicts")
     conflicts: list[CellConflict] = []
     if not isinstance(reported, list):

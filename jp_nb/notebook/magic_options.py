@@ -26,7 +26,7 @@ class MagicOption:
 
     Attributes:
         flags: All spellings, the short one first.
-        help: What the option does, for the help.
+        help: The effect of the option, for the help.
         takes: Name of the value, such as `NAME`; in brackets if the value is optional, and empty
             if the option has no value.
         choices: All allowed values, if the option is restricted.
@@ -84,7 +84,7 @@ class Subcommand:
 
     Attributes:
         name: Its name, the first word of the line.
-        help: What it does, for the help.
+        help: Its effect, for the help.
         action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
             `Invocation` (`jp_nb/notebook/commands/__init__.py`).
         takes: Names of the words after the subcommand, such as `DIR`. Optional words are in

@@ -424,7 +424,7 @@ def _disable_markup(text: str) -> str:
 def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     """Return an image of an allowed host as it is, and another one as a link.
 
-    A *badge* is an image that is the text of a link: the link of the image stands before it.
+    A *badge* is an image that is the text of a link: the link of the image comes before it.
     """
     url = found["url"]
     if url is None:

@@ -18,7 +18,7 @@ CELL_CHARS: Final = 40
 
 def format_table_cell(value: object) -> str:
     """Return the text of a cell, a label, or a name."""
-    kind = type(value)  # exactly: a subclass has code of its own, and is formatted by it
+    kind = type(value)  # exactly: a subclass has its own code, and is formatted by it
     if (hidden := hide_value(value)) is not None:
         return to_one_line(hidden, CELL_CHARS)
 

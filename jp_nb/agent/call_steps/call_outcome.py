@@ -26,7 +26,7 @@ class CallChange:
     Attributes:
         lines: A line for each path.
         approved: True if a turn would have applied it.
-        by: `person` for the user, `grant` for an access rule, `nobody` without a user.
+        by: `person` for the user, `grant` for an access rule, `nobody` if there is no user.
         reason: Why no user was available; None otherwise.
     """
 

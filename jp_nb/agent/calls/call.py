@@ -144,8 +144,8 @@ class Call:
         exception: The last exception that the tool raised.
         changes: The reviewed configuration changes.
         runs: The times of all its runs.
-        state: What the runs of the call have reached.
-        view: What the screen shows of the call.
+        state: The progress of the runs of the call.
+        view: The parts of the call that the screen shows.
     """
 
     request: ToolCallRequest

@@ -104,7 +104,7 @@ class CallDisplay:
 
 
 def _choose_result_style(tool: OfferedTool, *, is_error: bool) -> ResultStyle:
-    """Return the setting for the display of a result, or of an error if it has one of its own."""
+    """Return the setting for the display of a result, or of an error if it has its own."""
     if is_error and tool.inline_errors is not None:
         return tool.inline_errors
     return tool.inline_results

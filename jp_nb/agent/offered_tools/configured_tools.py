@@ -100,7 +100,7 @@ def _add_discovered(
 ) -> None:
     """Add the discovered tools to `tools`, the configured ones, whose settings have precedence.
 
-    A discovered tool is left out if the user configured it under another name, with its `source`.
+    A discovered tool is omitted if the user configured it under another name, with its `source`.
     """
     registrations: dict[str, Mapping[str, JsonValue]] = {}
     for of_source in discovered.values():

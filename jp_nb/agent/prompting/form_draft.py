@@ -65,7 +65,7 @@ class FormDraft:
         questions: Question of each page; empty for a decision, whose only page has buttons.
         is_single: True for a question or a decision that is no form. The first answer ends it.
         page: Index of the current page, also while another screen covers it.
-        screen: What is displayed now.
+        screen: The screen that is displayed now.
         step: Changes with each change of the display. Clicks with an older step are stale.
         must_answer: True if Submit led to this page because it needs an answer.
         reviewed: True once Submit was tried. Each page offers it from then on.

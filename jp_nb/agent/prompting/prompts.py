@@ -100,7 +100,7 @@ class QuestionPrompt(Prompt[Answered]):
 
 @dataclass(frozen=True, slots=True)
 class PromptItem:
-    """A part of a decision that the user can leave out, by a check box on a form.
+    """A part of a decision that the user can exclude, by a check box on a form.
 
     Attributes:
         key: Its name in `Answered.picks`.

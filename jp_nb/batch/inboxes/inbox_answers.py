@@ -117,7 +117,7 @@ class InboxAnswers:
         self._notebooks = frozenset(notebooks)
         self._text = AnswersText()
 
-        # Both by identity: what the file has, and what the runs have asked.
+        # Both by identity: the answers in the file, and the questions of the runs.
         self._decided: dict[AnswerKey, _DecidedKey] = {}
         self._asked: dict[AnswerKey, _AskedKey] = {}
 

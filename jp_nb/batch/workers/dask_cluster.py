@@ -92,7 +92,7 @@ class DaskCluster:
         try:
             yield
         finally:
-            with suppress(OSError):  # a lost scheduler has lost the task, too
+            with suppress(OSError):  # a lost scheduler has also lost the task
                 await self._client.cancel([future], force=True)
 
     async def count_slots(self) -> int:

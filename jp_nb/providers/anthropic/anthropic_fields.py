@@ -49,7 +49,7 @@ def build_request_fields(
         request: The request.
         answer: The schema of a structured answer.
         betas: The header `anthropic-beta`.
-        abilities: What the model accepts; None to take it from its name.
+        abilities: The parts of a request that the model accepts; None to take it from its name.
         appends: True if the messages contain the demand to call a tool, as an appended change.
         omitted: Receives the parameters that are not sent, each with the reason.
     """
@@ -199,7 +199,7 @@ def _format_thinking(
         omit_parameter(omitted, "reasoning", f"{request.model} does not support this parameter")
         return None, None
 
-    # The budget is a part of `max_tokens`, unless thinking between calls has a budget of its own.
+    # The budget is a part of `max_tokens`, unless thinking between calls has its own budget.
     budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
     if "interleaved-thinking" not in betas:
         budget = min(budget, max_tokens - 1)

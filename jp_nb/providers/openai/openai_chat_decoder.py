@@ -73,7 +73,7 @@ class ChatDecoder(Decoder):
     and `request` is the body of the request.
 
     Texts of the answer pass `self._answer` of the base class, which tells a message from structured
-    data. What is in no event yet counts for the size limit of the response: `out.hold` adds its
+    data. Data in no event yet counts for the size limit of the response: `out.hold` adds its
     length, and `out.release` takes it away.
     """
 

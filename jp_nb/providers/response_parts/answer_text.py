@@ -24,7 +24,7 @@ class AnswerText:
     call. If it contains the data in a code fence, the text around the fence is the message.
 
     Data is held back until it is complete if it has to be restored to the user's schema. A message
-    is held back from its first code fence on. What is held back still counts for the size limit of
+    is held back from its first code fence on. Such text still counts for the size limit of
     the response (`EventBuffer.hold`). Each decoder has one `AnswerText`: it feeds the texts of the
     model to it, each with its output item (`index`), and ends each by `finish`.
     """

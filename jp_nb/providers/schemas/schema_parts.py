@@ -53,7 +53,7 @@ def get_all_of(schema: Schema) -> list[JsonObject]:
 
 
 def _select_objects(listed: JsonValue) -> list[JsonObject]:
-    """Return the schemas in a list that are objects. `true` and `false` are schemas, too."""
+    """Return the schemas in a list that are objects. `true` and `false` are also schemas."""
     if not isinstance(listed, list):
         return []
     return [schema for schema in listed if isinstance(schema, dict)]

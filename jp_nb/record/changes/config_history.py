@@ -208,7 +208,7 @@ class Projection:
         return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
 
     def make_step(self, last: Step, delta: ConfigDelta) -> Step:
-        """Return the step of `delta` after `last`. What does not apply is noted in `ignored`."""
+        """Return the step of `delta` after `last`. `ignored` names the parts without effect."""
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
 

@@ -115,7 +115,7 @@ class SessionAnswers:
                 "ignored until `%jp trust --workspace`"
             )
 
-        # The runner of a batch names its run, for which the file may have answers of its own.
+        # The runner of a batch names its run, for which the file may have its own answers.
         self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
     def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:

@@ -116,7 +116,7 @@ class ConfigFiles:
             ConfigError: As `load_layers`.
         """
         self.consents.forget_deleted()
-        self.load_layers()  # this checks the files, too
+        self.load_layers()  # this also checks the files
         return self.consents.list_pending()
 
     def _refresh_consents(self) -> None:

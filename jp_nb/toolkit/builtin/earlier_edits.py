@@ -53,7 +53,7 @@ async def find_earlier_edits(
 ) -> Success | ToolFailure | None:
     """Return the result of a call whose earlier run was interrupted; None if it applied nothing.
 
-    The user is told if the edits were applied.
+    A notice tells the user if the edits were applied.
     """
     try:
         document = await notebook.document()

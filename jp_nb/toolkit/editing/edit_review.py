@@ -61,7 +61,7 @@ class EditDecision:
         sources: Sources that the user wrote in place of the model's, by number.
         may_run: True if the code cells that the model wants to run may run.
         reason: The user's message to the model about the other edits.
-        decider: Who decided: the user, an answers file (`answers`), or nobody, because the user
+        decider: Who decided: the user, an answers file (`answers`), or no one, because the user
             allows edits without a review (`unattended`, as in `run = "unattended"`).
         open: Numbers of the edits without a decision; `undecided` is the reason.
     """

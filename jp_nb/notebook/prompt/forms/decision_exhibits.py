@@ -30,7 +30,7 @@ from jp_nb.rendering.prompt_texts.change_table import render_change_table
 def make_items(
     prompt: ActionPrompt, changed: Callable[[], None], look: SharedLook
 ) -> dict[str, DecisionItem]:
-    """Return the parts of the decision that the user can leave out, by key.
+    """Return the parts of the decision that the user can exclude, by key.
 
     `changed` is called when the user checks or unchecks one.
     """

@@ -1,4 +1,4 @@
-"""The parts of a decision that the user can leave out: a check box, and buttons beside it.
+"""The parts of a decision that the user can exclude: a check box, and buttons beside it.
 
 Source: `docs/prompts.md`, `docs/cells.md`.
 """

@@ -382,7 +382,7 @@ class Form(PromptForm):
         for widget in outdated:
             close_widgets(widget)
 
-    # --- decisions, also about parts that the user can leave out ---------------------------------
+    # --- decisions, also about parts that the user can exclude ---------------------------------
 
     def _answer_at_once(self, answer: Answered) -> None:
         self._run_action(partial(self._draft.decide, answer))

@@ -69,7 +69,7 @@ class FormPage:
     Attributes:
         fields: One field for each answer; empty for a decision.
         choices: Buttons that answer at once; None if the user submits the page.
-        items: The parts of a decision that the user can leave out, by key.
+        items: The parts of a decision that the user can exclude, by key.
         widget: The box with all widgets of the page but its buttons.
     """
 

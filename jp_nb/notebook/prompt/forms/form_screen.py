@@ -27,7 +27,7 @@ class FormScreen:
         primary: Name of the button that Enter presses; "" if there is none.
         controls: Model ids of the controls whose state the page sends with each click.
         answers: The control whose buttons answer at once. They are before the other buttons.
-        items: The parts of a decision that the user can leave out. `answers` are about all of them.
+        items: The parts of a decision that the user can exclude. `answers` are about all of them.
         is_kept: True if `widget` may be shown again later. Otherwise the next screen closes it.
     """
 

@@ -94,7 +94,7 @@ class StdinForm(StdinPrompt):
             self._draft.cancel()
 
     def _ask_page(self) -> None:
-        """Ask the current page, store its answer, and go on as the user typed."""
+        """Ask the current page, store its answer, and continue as the user typed."""
         draft = self._draft
         page = draft.question
         kind = page.question.answer_type
