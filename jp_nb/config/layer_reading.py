@@ -45,7 +45,8 @@ MAX_VALIDATION_HINTS: Final = 20
 def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
     """Return the valid settings of `partial` in stored form, and its problems, one for each path.
 
-    Settings that only JP has are invalid here: see `remove_ignored`.
+    A setting with a problem is absent or only partly read, so callers discard it. Settings that only
+    JP has are invalid here: `remove_ignored` (`known_settings.py`) removes them before.
     """
     # First, because the names of these servers are valid in the model ids of the same layer. This
     # process then knows them.
@@ -96,8 +97,10 @@ class _LayerReader:
     def _read_plain(self, node: SchemaNode, value: Any, keys: PathKeys) -> Any:
         """Read a `value` without own strategies; its parts may have some."""
         if node.kind == "table" and isinstance(value, dict):
-            with suppress(ValueError):  # its fields are reported below
-                for expand in node.shorthands:  # short forms can be tables
+            # Short forms can be tables. If one is invalid, the table is read as far as it is expanded,
+            # and its fields are reported.
+            with suppress(ValueError):
+                for expand in node.shorthands:
                     value = expand(value)
 
         if isinstance(value, dict):
@@ -128,6 +131,7 @@ class _LayerReader:
             except ValidationError as exc:
                 self.add_errors(exc, node.item, (*keys, name))
 
+            # Also below an invalid key, so that the problems of the entry are reported too.
             entry = self.read(node.item, value, (*keys, name))
             if entry is not None:
                 entries[name] = entry
@@ -152,7 +156,7 @@ class _LayerReader:
         """
         for error in exc.errors(include_url=False):
             keys = (*above, *_find_keys(error, node))
-            if error["type"] == "extra_forbidden":
+            if error["type"] == "extra_forbidden":  # the key may be deeper than `node`
                 self._add_unknown_key(node_at(keys[:-1]), keys[-1], keys[:-1])
             else:
                 self._add_error(keys, error)
@@ -272,11 +276,13 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
     The location of an error also has parts that are no keys. Of a setting that is a table or a
     plain value, it has the tag of the form that was read (`TABLE_FORM`, `PLAIN_FORM`). And it ends
     in `[key]` if the key of a map itself is invalid. A setting may have such a name, so the schema
-    decides: a tag comes once, directly after a setting with two forms, and `[key]` after a map.
+    decides: a tag comes once, directly after a setting with two forms, and `[key]` after a map. With
+    the tag `table`, `("labels", "a", "table", "cmd")` gives `("labels", "a", "cmd")`, and
+    `("labels", "1x", "[key]")` gives `("labels", "1x")`.
     """
     is_unknown_key = error["type"] == "extra_forbidden"
     keys: list[str] = []
-    above: SchemaNode | None = None
+    parent: SchemaNode | None = None
     node: SchemaNode | None = top
     is_tag_read = False
 
@@ -285,12 +291,12 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
         if is_tagged and part in (TABLE_FORM.tag, PLAIN_FORM.tag):
             is_tag_read = True
             continue
-        is_map_entry = above is not None and above.kind == "map"
+        is_map_entry = parent is not None and parent.kind == "map"
         if part == "[key]" and is_map_entry and not is_unknown_key:
             break
 
         keys.append(part)
-        above = node
+        parent = node
         node = node.child(part) if node is not None else None
         is_tag_read = False
     return tuple(keys)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _ExecutedCell:
-    """Source, execution count (None if unknown), and state of a cell."""
+    """Source, execution count (None if unknown), and state of a cell.
+
+    The state `ran` means that the cell has ended, but it is unknown if it failed.
+    """
 
     source: str
     count: int | None
@@ -38,19 +41,30 @@ class ExecutedCells:
         self._cells = [
             _ExecutedCell(source, count, "ran") for count, source in earlier if count and source
         ]
-        # The cell with `%load_ext` started before its `pre_run_cell` could be observed.
+        # The cell with `%load_ext`, which runs now: its `pre_run_cell` could not be observed.
+        self._loading = self._find_loading_cell(shell)
+
+    def _find_loading_cell(self, shell: Any) -> _ExecutedCell | None:
+        """Return the running cell, which IPython's history has last; add it if it is omitted there.
+
+        None if the extension was not loaded by a cell.
+        """
         kernel: Any = getattr(shell, "kernel", None)
         request: Mapping[str, Any] = {}
         if hasattr(kernel, "get_parent"):
             request = kernel.get_parent("shell") or {}
         content = request.get("content", {})
         if not content.get("code") or content.get("silent"):
-            return
+            return None
 
         if not content.get("store_history", True):
             self._cells.append(_ExecutedCell(content["code"], None, "running"))
-        elif self._cells:
-            self._cells[-1].state = "running"
+        if not self._cells:
+            return None
+
+        loading = self._cells[-1]
+        loading.state = "running"
+        return loading
 
     def on_cell_start(self, info: Any) -> None:
         """Add a cell. This is a callback for `pre_run_cell`."""
@@ -61,23 +75,24 @@ class ExecutedCells:
 
     def on_cell_end(self, result: Any) -> None:
         """Set the state of the cell that ended. This is a callback for `post_run_cell`."""
-        last = self._take_started(result.info)
-        if last is None or last.state != "running":  # such as a silent cell, which is not listed
+        cell = self._take_started(result.info)
+        if cell is None:  # such as an empty cell: IPython reports its end, but no start
             return
 
-        last.state = "done" if result.success else "failed"
-        last.count = result.execution_count if result.info.store_history else None
+        cell.state = "done" if result.success else "failed"
+        cell.count = result.execution_count if result.info.store_history else None
 
     def _take_started(self, info: Any) -> _ExecutedCell | None:
-        """Remove the cell with this `ExecutionInfo` from those that run, and return it."""
+        """Remove the cell with this `ExecutionInfo` from those that run; return it, or None."""
         for number, (started, cell) in enumerate(self._started):
             if started is info:
                 del self._started[number]
                 return cell
 
-        # Only the cell with `%load_ext` ends without having started here. It is the last one,
-        # because no other cell has started meanwhile.
-        return None if self._started or not self._cells else self._cells[-1]
+        # The cell with `%load_ext` is the first to end without having started here.
+        loading = self._loading
+        self._loading = None
+        return loading
 
     def __iter__(self) -> Iterator[NotebookCell]:
         """Yield the cells in the order in which they started."""

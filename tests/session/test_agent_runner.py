@@ -88,6 +88,13 @@ def test_blocked_thread_is_an_error(
     assert agent.wait_for(answer()) == 42
 
 
+def test_future_of_started_work_cannot_be_canceled(agent: agent_thread.AgentThread) -> None:
+    future = agent.run(answer())
+
+    assert not future.cancel()
+    assert future.result(timeout=20) == 42
+
+
 def test_interrupt_while_waiting_cancels_the_work(agent: agent_thread.AgentThread) -> None:
     cancelled = threading.Event()
     main = threading.main_thread().ident

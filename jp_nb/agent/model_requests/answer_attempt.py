@@ -80,6 +80,8 @@ class ContinuedAnswer:
 class Attempt:
     """One request to `model`, and its response so far.
 
+    `model_call.py` sets the attributes without a method here, as the events arrive.
+
     Attributes:
         max_tool_calls: Number of tool calls that run; 0: all of them.
         trimmer: Removes the text that a continuation repeats; None in the first response.
@@ -88,7 +90,7 @@ class Attempt:
         entries: The complete entries to record.
         has_content: True once the response has a text or a tool call.
         has_ended_text: True if a text has ended, and the display does not know it yet.
-        call_count: Number of tool calls, including those that do not run.
+        call_count: Number of tool calls, including those that do not run or are dropped.
         withheld_index: Output item of the text that the trimmer withholds; None without one.
         head: The head of the request, if it is to be recorded.
         host: The host of the server, if it is to be recorded.
@@ -109,9 +111,11 @@ class Attempt:
     def trim(self, part: TextPart) -> TextPart | None:
         """Return the new text in `part` of a continuation; None if there is none yet.
 
-        Reasoning of a continuation is dropped: only the text continues.
+        Reasoning of a continuation is dropped: only the text continues. Call this only with a
+        `trimmer`.
         """
-        if part.kind != "message" or self.trimmer is None:
+        assert self.trimmer is not None
+        if part.kind != "message":
             return None
 
         text = self.trimmer.feed(part.text)
@@ -137,7 +141,8 @@ class Attempt:
         if end is None or end.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
             return None
 
-        # Earlier calls are complete, and so is the last one if its arguments are valid.
+        # Earlier calls are complete, and so is the last one that was received if its arguments are
+        # valid. If that one was dropped, `last` is the surplus call, which does not run anyway.
         last_number = self.call_count - 1
         incomplete = {*self.builder.bad_arguments, *self.builder.without_arguments}
         return last.name if last_number in incomplete else None
@@ -145,10 +150,11 @@ class Attempt:
     def add_entry(self, entry: Entry) -> None:
         """Add a complete entry. Surplus tool calls are only counted, except for the first.
 
-        That one gets an error as its response, which explains the limit.
+        That one gets an error as its response, which explains the limit (`make_calls`).
         """
         if isinstance(entry, ToolCallRequest):
             self.call_count += 1
+            # Of `max_tool_calls = 2`, calls 0 and 1 run, call 2 is kept, and call 3 is dropped.
             if 0 < self.max_tool_calls < self.call_count - 1:
                 return
         self.entries.append(entry)
@@ -165,6 +171,7 @@ class Attempt:
         surplus = self.call_count - self.max_tool_calls
         if self.max_tool_calls and surplus > 0:
             others = f" Further calls that are dropped: {surplus - 1}." if surplus > 1 else ""
+            # Calls are numbered from 0, so this is the first call that exceeds the limit.
             errors[self.max_tool_calls] = (
                 f"This call did not run. Your answer contains {self.call_count} tool calls, but "
                 f"{CALLS_SETTING} allows {self.max_tool_calls}.{others} Make fewer calls in one "

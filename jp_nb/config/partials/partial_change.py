@@ -52,68 +52,11 @@ class Change:
         return dict(iter_changed_leaves(self.delta))
 
 
-def apply_change(
-    partial: Partial,
-    change: Change,
-    defaults: Mapping[str, JsonValue] | None = None,
-    below: Mapping[str, JsonValue] | None = None,
-) -> Partial:
-    """Return `partial`, the merged configuration of all layers, after `change` (D4).
-
-    If the change both unsets and sets a setting, the new value is not merged with the old one.
-    `defaults` are restored where the change unsets something, and values of the lower layers
-    `below` where it uncovers them.
-    """
-    # In the order of the unsets, but successive ones of one kind together.
-    for is_uncovered, paths in groupby(change.unsets, lambda path: path in change.uncovers):
-        for keys in _group_items(paths):
-            if is_uncovered:
-                restored = below
-            elif _is_item(keys):
-                restored = None  # an item of a list has no default
-            else:
-                restored = defaults
-            partial = unset_path(partial, keys, restored or {})
-
-    for keys in map(parse_path, change.unsets):
-        # Without the restored defaults of paths that `delta` sets: it must not merge with them.
-        if not _is_item(keys) and look_up(change.delta, keys) is not None:
-            partial = unset_path(partial, keys)
-
-    return merge_partials(partial, change.delta)
-
-
-def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
-    """Yield the keys of `paths`, with consecutive items of one list as one path (`_ItemGroup`).
-
-    So a list is copied once, not once an item.
-    """
-
-    def get_list_keys(keys: PathKeys) -> PathKeys:
-        return keys[:-1] if isinstance(keys[-1], Element) else keys
-
-    for list_keys, group in groupby(map(parse_path, paths), get_list_keys):
-        several = list(group)
-        items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
-        are_all_items = len(items) == len(several)
-
-        node = node_at(list_keys)
-        if len(items) > 1 and are_all_items and node is not None and node.kind == "list":
-            yield (*list_keys, _ItemGroup(items))
-        else:
-            yield from several
-
-
-def _is_item(keys: PathKeys) -> bool:
-    """Return True if `keys` name an item of a list, or several."""
-    above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _ItemGroup)) else None
-    return above is not None and above.kind == "list"
-
-
 class _ItemGroup(str):
     """Last part of a path that names several items of one list, in place of an `Element`.
 
-    An item is named by its identity, such as a field `name`, or by its JSON.
+    It has no text of its own, and is never looked up as a key. An item is named by its identity,
+    such as a field `name`, or by its JSON.
     """
 
     __slots__ = ("_forms", "_names")
@@ -128,6 +71,85 @@ class _ItemGroup(str):
 
     def contains(self, node: SchemaNode, item: JsonValue) -> bool:
         return get_identity(node, item) in self._names or sorted_json(item) in self._forms
+
+
+def apply_change(
+    partial: Partial,
+    change: Change,
+    defaults: Mapping[str, JsonValue] | None = None,
+    below: Mapping[str, JsonValue] | None = None,
+) -> Partial:
+    """Return `partial`, the merged configuration of all layers, after `change` (D4).
+
+    If the change both unsets and sets a setting, the new value is not merged with the old one.
+    `defaults` are restored where the change unsets something, and values of the lower layers
+    `below` where it uncovers them.
+    """
+    partial = _unset_all(partial, change, defaults, below)
+    partial = _drop_restored(partial, change)
+    return merge_partials(partial, change.delta)
+
+
+def _unset_all(
+    partial: Partial,
+    change: Change,
+    defaults: Mapping[str, JsonValue] | None,
+    below: Mapping[str, JsonValue] | None,
+) -> Partial:
+    """Return `partial` without the unset paths, at which defaults or lower values are restored."""
+    # In the order of the unsets, but successive ones of one kind together.
+    for is_uncovered, paths in groupby(change.unsets, lambda path: path in change.uncovers):
+        for keys in _group_items(paths):
+            if is_uncovered:
+                restored = below
+            elif _is_item(keys):
+                restored = None  # an item of a list has no default
+            else:
+                restored = defaults
+            partial = unset_path(partial, keys, restored or {})
+
+    return partial
+
+
+def _drop_restored(partial: Partial, change: Change) -> Partial:
+    """Return `partial` without the restored values of paths that `change.delta` sets.
+
+    The delta must not merge with them. For example, a change that unsets `a` and sets
+    `{"a": {"x": 1}}` gives exactly this, without the other fields of a default of `a`.
+    """
+    for keys in map(parse_path, change.unsets):
+        if not _is_item(keys) and look_up(change.delta, keys) is not None:
+            partial = unset_path(partial, keys)
+
+    return partial
+
+
+def _group_items(paths: Iterable[str]) -> Iterator[PathKeys]:
+    """Yield the keys of `paths`, with consecutive items of one list as one path (`_ItemGroup`).
+
+    So a list is copied once, not once an item.
+    """
+
+    def get_list_keys(keys: PathKeys) -> PathKeys:
+        return keys[:-1] if isinstance(keys[-1], Element) else keys
+
+    for list_keys, group in groupby(map(parse_path, paths), get_list_keys):
+        several = list(group)
+        items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
+        # The path `a` of the list itself is in one group with its item `a["x"]`.
+        are_all_items = len(items) == len(several)
+
+        node = node_at(list_keys)
+        if len(items) > 1 and are_all_items and node is not None and node.kind == "list":
+            yield (*list_keys, _ItemGroup(items))
+        else:
+            yield from several
+
+
+def _is_item(keys: PathKeys) -> bool:
+    """Return True if `keys` name an item of a list, or several."""
+    above = node_at(keys[:-1]) if isinstance(keys[-1], (Element, _ItemGroup)) else None
+    return above is not None and above.kind == "list"
 
 
 def unset_path(
@@ -201,8 +223,10 @@ def _restore_items(
 ) -> list[JsonValue]:
     """Return `items` with the `restored` ones of `lower`, which are given as JSON.
 
-    A restored item comes before the items that follow it in `lower`.
+    A restored item comes before the items that follow it in `lower`: with the items `a`, `d`, the
+    lower list `a`, `b`, `c`, `d`, and the restored `b`, `c`, these are `a`, `b`, `c`, `d`.
     """
+    # Reversed, so that the first index of a repeated item remains.
     indexes = {sorted_json(item): index for index, item in reversed(list(enumerate(items)))}
 
     # From the end: the index in `items` before which each restored item comes.
@@ -223,9 +247,9 @@ def _restore_items(
 
 
 def _remove_items(node: SchemaNode, items: Sequence[JsonValue], keys: PathKeys) -> list[JsonValue]:
-    """Return `items` without the one that the first of the `keys` names.
+    """Return `items` without those that the first of the `keys` names.
 
-    If more keys follow, only the setting below the item is unset.
+    If more keys follow, such an item is kept, and only the setting below it is unset.
     """
     key = keys[0]
     rest = keys[1:]

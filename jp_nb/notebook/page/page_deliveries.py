@@ -47,7 +47,9 @@ class PageDeliveries:
         delivery = PageDelivery(
             self._numbering, resend=self._resend, page=hello.page, is_shared=hello.collaborative
         )
-        delivery.continue_from(self._by_page.pop(hello.page, self.followed))
+        # A new window continues from the page that was followed before.
+        earlier = self._by_page.pop(hello.page, self.followed)
+        delivery.continue_from(earlier)
         delivery.set_content(hello.make_copy())
 
         self._path = hello.path
@@ -81,15 +83,22 @@ class PageDeliveries:
             delivery.send_all(document)
 
     def next_message(self, now: float) -> JsonObject | None:
-        """Return the message to send at the monotonic time `now`, if there is one."""
+        """Return the message to send at the monotonic time `now`, if there is one.
+
+        A second window that has not answered a message twice is removed.
+        """
         for delivery in self._list_all():
             message = delivery.next_message(now)
             if message is None:
                 continue
-            # A second window also gets a `pull` if it did not answer a repeated message.
-            if delivery is self.followed or message["type"] != "pull":
-                return message
-            del self._by_page[delivery.page]
+
+            # `pull` is due when a repeated message was not answered either. The followed page gets
+            # it. A second window gets nothing more before its next `hello`.
+            if delivery is not self.followed and message["type"] == "pull":
+                del self._by_page[delivery.page]
+                continue
+
+            return message
 
         return None
 

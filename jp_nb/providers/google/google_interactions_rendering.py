@@ -66,11 +66,14 @@ def _make_user_step(contents: Sequence[Content]) -> WireMessage:
 
 
 class InteractionsRendering(GoogleRendering):
-    """Steps of a context. The methods override steps of `Rendering`, see `messages.py`.
+    """Steps of a context: a response, a call, or a result is a step of its own.
+
+    The methods override those of `Rendering` (`messages.py`), which calls them with each item of the
+    context, `_continue_answer` excepted.
 
     The calls of the items in `text_calls`, which are positions in the context, are sent as text
     with their results: the API requires a thought before a call of the current turn, and has
-    rejected calls without one.
+    rejected calls without one (`InteractionsProvider` then sends the turn again so).
     """
 
     continue_request: ClassVar[WireMessage] = _make_user_step([CONTINUE_PROMPT])
@@ -104,6 +107,7 @@ class InteractionsRendering(GoogleRendering):
         return None if message["type"] == "thought" else message
 
     def _continue_answer(self, encoded: list[bytes]) -> None:
+        """Ask the model to continue. `encoded` has one JSON text for each of `messages`."""
         # The thoughts at the end have no answer, and the API rejects such thoughts.
         last = len(self.messages) - 1
         while last >= 0 and self.messages[last]["type"] == "thought":
@@ -147,12 +151,12 @@ class InteractionsRendering(GoogleRendering):
                 return join_texts(steps, "summary") == (entry.reasoning or "")
             case ChatResponse(kind="message") if {*kinds} == {"model_output"}:
                 return join_texts(steps, "content") == entry.message
-            case ChatResponse(kind="structured"):
+            case ChatResponse(kind="structured"):  # the program never changes its data
                 return {*kinds} == {"model_output"}
         return False
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        # Each call removes the last step, if that is a thought.
+        # `Rendering` removes reasoning at the end of the last message, and here that is the message.
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
         if contents := list_input_contents(text, images):
@@ -209,7 +213,8 @@ class InteractionsRendering(GoogleRendering):
         if is_error:
             step["is_error"] = True
 
-        # `call_index` no longer holds: results that were inserted before have moved the call.
+        # Parallel calls: results that were inserted before have moved the call, so its `call_index` is
+        # not used.
         self._insert_message(self._find_result_index(call_id), step)
 
     def _find_result_index(self, call_id: str) -> int:

@@ -29,6 +29,9 @@ class Draft:
 
     Merged settings contain *merge strategies*, such as `append` of a list, for later merges.
     `Projection.strip` removes them, so that values can be compared.
+
+    A *claim* notes the source, such as a file, that has set a path (`claims.py`). A change
+    *uncovers* a path if it unsets it so that the layers below the conversation apply there again.
     """
 
     def __init__(self, projection: Projection) -> None:
@@ -56,8 +59,9 @@ class Draft:
 
         Changed claims are recorded even if no value changes.
         """
-        # A change is false if it neither sets nor unsets anything.
         change, after = self._reduce(change)
+
+        # A change is false if it neither sets nor unsets anything.
         if not change and (not claims or Claims(self.steps()).contain_all(claims)):
             return False
 
@@ -71,7 +75,14 @@ class Draft:
         )
 
         now = self.now()
-        step = Step(now.number + 1, delta, change, now.below, now.defaults, after)
+        step = Step(
+            number=now.number + 1,
+            delta=delta,
+            change=change,
+            below=now.below,
+            defaults=now.defaults,
+            after=after,
+        )
         self._made.append(step)
 
         return bool(change)
@@ -96,7 +107,7 @@ class Draft:
         after = self._apply(change)
         wanted = strip(after)
 
-        if wanted == before and not self._removes_equal_value(change):
+        if wanted == before and not self._uncovers_equal_value(change):
             return Change(), self.now().after
 
         smaller = self._make_smaller(change, before, wanted)
@@ -108,10 +119,11 @@ class Draft:
             return smaller, after_smaller
         return change, after
 
-    def _removes_equal_value(self, change: Change) -> bool:
-        """Return True if `change`, which changes no value now, removes one of the conversation.
+    def _uncovers_equal_value(self, change: Change) -> bool:
+        """Return True if `change` uncovers a path that the conversation has set.
 
-        The layers below have an equal value there. The path follows their later changes then.
+        The layers below have the same value there, because no value changes now. But from now on,
+        their later changes apply at this path.
         """
         if not change.uncovers:
             return False

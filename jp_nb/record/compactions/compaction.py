@@ -17,8 +17,9 @@ from typing import Final
 from jp_nb.record.entries.events import CONVERSATION_KINDS, Compaction, Entry, TurnStart
 
 REVERTS: Final = "takes_back"
+"""Key in the metadata of a compaction that reverts another one. The stored word is older."""
 WITH_PREVIOUS: Final = "with_previous"
-"""Keys in the metadata of a compaction."""
+"""Key in the metadata of a compaction that was recorded in one step with the entry before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,23 @@ def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     compactions: list[PlacedCompaction] = []
     unreverted: dict[tuple[int, int], list[int]] = {}  # indexes by the turns of the compaction
     turn = -1
-    count_at_event = 0  # number of compactions before the last event
+    known_at_last_event = 0  # number of compactions before the last event
 
     for position, entry in enumerate(entries):
-        is_event = entry.type in CONVERSATION_KINDS
+        is_event = entry.type in CONVERSATION_KINDS  # a compaction is no event
+
+        # A turn begins. Events before the first `TurnStart` are a turn too.
         if isinstance(entry, TurnStart) or (turn < 0 and is_event):
             turn = turn + 1
-            count_at_event = len(compactions)
+            known_at_last_event = len(compactions)
+
+        # The turn continues after the compactions since its last event.
         elif is_event:
-            # The turn continues after the compactions since its last event.
-            for index in range(count_at_event, len(compactions)):
+            for index in range(known_at_last_event, len(compactions)):
                 compactions[index] = replace(compactions[index], turn_continued=True)
-            count_at_event = len(compactions)
+            known_at_last_event = len(compactions)
+
+        # A compaction, or an entry that reverts the newest one of the same turns.
         elif isinstance(entry, Compaction):
             same_turns = unreverted.setdefault((entry.from_turn, entry.to_turn), [])
             if not is_revert(entry):

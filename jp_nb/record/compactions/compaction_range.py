@@ -2,7 +2,8 @@
 
 A bound is a `TurnBound` (`turn_bounds.py`), of one of the kinds `turn` (`@3`), `from_end` (`-1`),
 `duration` (`5h`), `last` (the turn after the newest compaction), and `count` (a number of turns
-that are kept). Its `amount` is the turn, or a number of turns or seconds. Turns are counted from 0.
+that are kept). Its `amount` is the turn, or a number of turns or seconds. Turns are counted from 0,
+so the amount of `@3` is 2.
 
 Source: `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """
@@ -44,7 +45,7 @@ class CompactionBounds:
     """Finds the turns between two bounds.
 
     Failed turns at the end, an interrupted last turn, and the current turn (`in_turn`) are outside
-    of all ranges. Durations are relative to `now`.
+    of all ranges.
     """
 
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
@@ -67,30 +68,33 @@ class CompactionBounds:
         while last >= 0 and not answered[last]:
             last -= 1
 
-        # The last turn with an answer, from which bounds count, and the last one to compact.
-        self._last = last
-        self._end = last - 1 if in_turn else last
+        self._last_answered = last  # bounds count from it
+        self._last_to_compact = last - 1 if in_turn else last
 
-    def find_between_kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
-        """Return the turns to compact, or None if there are none.
+    def find_between_kept(self, keep_first: TurnBound, keep_last: TurnBound) -> TurnRange | None:
+        """Return the turns to compact by these settings, or None if there are none.
 
-        `first` and `last` are the bounds of the turns that are kept at the beginning and the end:
-        the settings `keep_first` and `keep_last`.
+        | kind | `keep_first`: the range begins with | `keep_last`: the range ends with |
+        |---|---|---|
+        | `count` | the turn after so many turns | the turn so many before the last |
+        | `from_end` | the turn so many before the last | the turn so many before the last |
+        | `turn` | this turn | this turn |
+        | `duration` | the first turn that began later than so long after the beginning of the
+          conversation | the last turn that began so long ago or earlier |
+        | `last` | the turn after the newest compaction | (refused by `parse_bound`) |
         """
-        if last.kind in ("turn", "duration"):
-            end = self._find_last_turn(last)
-        else:  # a number of kept turns
-            end = self._last - int(last.amount)
+        if keep_last.kind in ("turn", "duration"):
+            end = self._find_last_turn(keep_last)
+        else:
+            end = self._last_answered - int(keep_last.amount)
 
-        # A number of kept turns is also the number of the first turn after them.
-        if first.kind != "duration":
-            return self._clip_range(self._find_first_turn(first), end)
+        if keep_first.kind != "duration":
+            return self._clip_range(self._find_first_turn(keep_first), end)
 
-        # A duration is relative to the beginning of the conversation.
         began = next(filter(None, self._began), None)
         if began is None:
             return None
-        last_kept = self._find_turn_at(began, first.amount)
+        last_kept = self._find_turn_at(began, keep_first.amount)
         return None if last_kept is None else self._clip_range(last_kept + 1, end)
 
     def find_between(
@@ -102,7 +106,7 @@ class CompactionBounds:
         settings, or the end of the conversation. A duration is relative to now.
         """
         begin = kept.first if kept is not None else 0
-        end = kept.last if kept is not None else self._end
+        end = kept.last if kept is not None else self._last_to_compact
 
         if first is not None and first.kind == "duration":
             last_before = self._find_turn_at(self._now, -first.amount)
@@ -117,7 +121,7 @@ class CompactionBounds:
     def _clip_range(self, first: int, last: int | None) -> TurnRange | None:
         if last is None:
             return None
-        last = min(last, self._end)
+        last = min(last, self._last_to_compact)
         return TurnRange(first, last) if 0 <= first <= last else None
 
     # --- one end -----------------------------------------------------------------------------
@@ -130,7 +134,7 @@ class CompactionBounds:
             case "last":
                 return self._find_first_turn(bound)
             case "from_end":
-                return self._last - int(bound.amount)
+                return self._last_answered - int(bound.amount)
             case _:
                 return int(bound.amount)
 
@@ -141,8 +145,8 @@ class CompactionBounds:
                 ends = (placed.effective.to_turn for placed in self._active)
                 return max(ends, default=-1) + 1
             case "from_end":
-                return max(self._last - int(bound.amount), 0)
-            case _:
+                return max(self._last_answered - int(bound.amount), 0)
+            case _:  # a number of kept turns is also the number of the first turn after them
                 return int(bound.amount)
 
     def _find_turn_at(self, moment: datetime, seconds: float) -> int | None:
@@ -150,7 +154,7 @@ class CompactionBounds:
         try:
             moment += timedelta(seconds=seconds)
         except OverflowError:  # outside of the range of dates
-            return self._last if seconds > 0 else None
+            return self._last_answered if seconds > 0 else None
         turns = enumerate(self._began)
         begun = (turn for turn, began in turns if began is not None and began <= moment)
         return max(begun, default=None)
@@ -175,6 +179,7 @@ def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> Turn
     last = turns.last
 
     # One pass in each direction is enough: upwards for the end, then downwards for the beginning.
+    # If a summary begins after the end reached so far, so do all later ones in this order.
     for summary in by_first:
         if summary.first <= last and summary.last >= first:
             last = max(last, summary.last)

@@ -220,7 +220,7 @@ def _choose_display(progress: bool) -> ProgressDisplay:
 
 def _refuse_on_event_loop(name: str, *, instead: str) -> None:
     """Raise `UsageError` in an `async def` tool: turns and their interrupts would wait for it."""
-    if AgentThread.is_current():
+    if AgentThread.is_on_any_loop():
         raise UsageError(
             f"`jp.{name}` would block the turn in an `async def` tool. Use `{instead}`, or a "
             "`def` tool"

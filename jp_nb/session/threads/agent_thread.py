@@ -1,7 +1,8 @@
 """A thread with an event loop, to which other threads give coroutines.
 
 Turns run in such a thread, because the event loop of ipykernel's main thread cannot run anything
-while a cell runs. `jp.complete` has another one. The thread starts with the first work.
+while a cell runs. `jp.complete` has another one. The thread starts with the first work. `async def`
+tools run on its loop, so they may not wait for it.
 
 Source: `docs/architecture.md` (two threads).
 """
@@ -52,8 +53,8 @@ class AgentThread:
             return self._loop
 
     @staticmethod
-    def is_current() -> bool:
-        """Return True if the caller runs on an event loop of this class, such as an async tool."""
+    def is_on_any_loop() -> bool:
+        """Return True if the loop of any `AgentThread` runs the caller, such as an async tool."""
         return getattr(_SERVING, "is_here", False)
 
     @staticmethod
@@ -69,29 +70,35 @@ class AgentThread:
             loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` on the loop; return a future for its result. To cancel that has no effect.
+        """Start `work` on the loop; return a future for its result, which cannot be canceled.
+
+        This is for turns: an interrupt is handled by the work itself, which then still records what
+        it has. `submit` is for work that ends with its future.
 
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """
         loop = self._start_loop()
         future = Future[T]()
+        future.set_running_or_notify_cancel()  # from now on, `cancel` has no effect
 
         async def deliver() -> None:
             try:
                 result = await work
             except BaseException as exc:
                 future.set_exception(exc)
+                # The task is then a canceled one for asyncio too. Any other exception, even a
+                # `SystemExit`, is only for the future: here it would end the event loop.
                 if isinstance(exc, asyncio.CancelledError):
                     raise
             else:
                 future.set_result(result)
 
-        def start() -> None:
+        def schedule() -> None:
             task = loop.create_task(deliver())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-        loop.call_soon_threadsafe(start)  # copies the context
+        loop.call_soon_threadsafe(schedule)  # copies the context
         return future
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -117,13 +124,14 @@ class AgentThread:
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
 
-        # An interrupt may arrive at any step below, before or after `start` runs on the loop. So
-        # `cancelled` tells `start` not to begin, and `task` is canceled if it has begun.
+        # An interrupt may arrive at any step below, before or after the work begins on the loop. So
+        # `cancelled` tells it not to begin, and `task` is canceled if it has begun. A second
+        # `work.close()` is harmless.
         started = threading.Event()
         cancelled = threading.Event()
         task: asyncio.Task[object] | None = None
 
-        async def start() -> T:
+        async def run_unless_cancelled() -> T:
             nonlocal task
             task = asyncio.current_task()
             started.set()
@@ -133,7 +141,7 @@ class AgentThread:
             return await work
 
         try:
-            future = asyncio.run_coroutine_threadsafe(start(), loop)
+            future = asyncio.run_coroutine_threadsafe(run_unless_cancelled(), loop)
             if not started.wait(MAX_START_S):
                 work.close()
                 raise UsageError(
@@ -172,7 +180,7 @@ class AgentThread:
                 self.run(work).result(timeout=5)
             except (Exception, asyncio.CancelledError):
                 # A connection that does not close must not keep the kernel alive.
-                log.debug("a provider did not close", exc_info=True)
+                log.debug("the final work failed", exc_info=True)
 
         self._loop = None
         self._thread = None
