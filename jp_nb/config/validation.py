@@ -16,7 +16,7 @@ from functools import lru_cache
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.access_rule_checks import find_rule_problems, iter_rules
-from jp_nb.config.layer_reading import list_problems, read_layer
+from jp_nb.config.layer_reading import read_layer
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.storable_settings import remove_unstorable
@@ -24,6 +24,7 @@ from jp_nb.config.tree.access_settings import Access
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.declared_servers import SERVERS_PATH, declare_servers
 from jp_nb.config.tree.tool_settings import DEFAULTABLE, STAR, ToolConfig
+from jp_nb.config.validation_problems import list_problems
 from jp_nb.errors import ConfigError, ConfigProblem
 
 NAMELESS_CHOICES = ("auto", "none", "required")

@@ -46,7 +46,7 @@ from jp_nb.providers.network.token_counts import NO_COUNT, CountQuery, fetch_tok
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.first_head import keep_first_head
 from jp_nb.providers.request_parts.media_rules import MediaRules, name_medium
-from jp_nb.providers.request_parts.omission_reports import OmissionReports
+from jp_nb.providers.request_parts.omission_reports import OmissionReports, Omitted
 from jp_nb.providers.request_parts.prefix_watch import PrefixWatch
 from jp_nb.providers.request_parts.refused_changes import is_refused_change
 from jp_nb.providers.request_parts.refused_media import (
@@ -55,7 +55,7 @@ from jp_nb.providers.request_parts.refused_media import (
     is_media_refusal,
 )
 from jp_nb.providers.request_parts.rendering_cache import RenderingCache, RenderingT
-from jp_nb.providers.request_parts.request_body import Omitted, RequestBody
+from jp_nb.providers.request_parts.request_body import RequestBody
 from jp_nb.providers.response_parts.prompt_cuts import (
     MIN_SENT_TOKENS,
     advise_context,

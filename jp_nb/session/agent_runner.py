@@ -33,7 +33,7 @@ from jp_nb.session.threads.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.project_files import ProjectFiles
 from jp_nb.storage.run_events import append_run_event, has_runner
-from jp_nb.toolkit.cell_thread import TOOL_THREAD
+from jp_nb.toolkit.current_run import TOOL_THREAD
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Interface of the cell's thread for tools, and the context of the code that runs there.
+"""Interface of the cell's thread for tools.
 
 The agent runs turns in another thread. The cell's thread belongs to the user's code: `def`
 tools run there, one at a time. `jp_nb/session/threads/cell_loop.py` implements it.
@@ -9,9 +9,8 @@ Source: `docs/architecture.md` (two threads), `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -28,7 +27,10 @@ class CellThread(Protocol):
         ...
 
     def release(self) -> None:
-        """Resume the calls that wait since the cell was interrupted."""
+        """Resume the calls that wait since the cell was interrupted.
+
+        No call runs from an interrupt on until the turn has decided how it continues.
+        """
         ...
 
 
@@ -43,7 +45,8 @@ class CallInterrupted(Exception):  # noqa: N818 - names an event
 class ControlFlowError(RuntimeError):
     """A tool raised an exception that would end more than its call, such as `StopIteration`.
 
-    A future or a coroutine cannot raise it. The original exception is the `__cause__`.
+    A future or a coroutine cannot raise such an exception, so it raises this one instead. The
+    original exception is the `__cause__`.
     """
 
 
@@ -56,23 +59,3 @@ class PendingResult:
     """
 
     awaitable: Any
-
-
-@dataclass(slots=True, eq=False)
-class ToolRun:
-    """One run of a tool.
-
-    Attributes:
-        is_over: True if its result is not awaited any more. Code of the tool may still run, such as
-            a thread that it started, and must not display or ask anything then.
-        call_id: Names the call for the display.
-    """
-
-    is_over: bool = False
-    call_id: str = ""
-
-
-TOOL_THREAD: Final = "jp_nb tool"
-"""The beginning of the names of threads in which tools with `thread=True` run."""
-CURRENT_RUN: ContextVar[ToolRun | None] = ContextVar("jp_nb_tool_run", default=None)
-"""The run of the current code, also in the threads that it starts. None outside of tools."""

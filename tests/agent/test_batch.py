@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb as jp
 from jp_nb.session.questions.cell_questions import CellQuestions
-from jp_nb.toolkit.cell_thread import CURRENT_RUN, ToolRun
+from jp_nb.toolkit.current_run import CURRENT_RUN, ToolRun
 from tests.agent.turn_bench import DONE, MockInquiryBackend, call, reply
 from tests.kit.kinds import make
 from tests.kit.questions import not_answered

@@ -20,7 +20,8 @@ from jp_nb.agent.calls.image_limits import NO_IMAGES, limit_images
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.entries.events import ToolCallResponse
-from jp_nb.toolkit.cell_thread import PendingResult, ToolRun
+from jp_nb.toolkit.cell_thread import PendingResult
+from jp_nb.toolkit.current_run import ToolRun
 from jp_nb.toolkit.outcome import STRUCTURED_OMITTED, NeedsInput, Success, ToolFailure
 from jp_nb.toolkit.truncation import join_lines
 

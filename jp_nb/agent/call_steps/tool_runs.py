@@ -25,12 +25,8 @@ from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copy_json
 from jp_nb.toolkit.cancellation import raise_if_cancelled
-from jp_nb.toolkit.cell_thread import (
-    CURRENT_RUN,
-    CallInterrupted,
-    ControlFlowError,
-    ToolRun,
-)
+from jp_nb.toolkit.cell_thread import CallInterrupted, ControlFlowError
+from jp_nb.toolkit.current_run import CURRENT_RUN, ToolRun
 from jp_nb.toolkit.function_tools.tool_errors import (
     find_tool_traceback,
     format_error_text,

@@ -17,7 +17,8 @@ from typing import TypeVar
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import Display, FunctionBegins, FunctionEnds
 from jp_nb.agent.interrupts import USER_CONTINUED_VERDICT, Verdict
-from jp_nb.toolkit.cell_thread import CURRENT_RUN, CellThread, PendingResult
+from jp_nb.toolkit.cell_thread import CellThread, PendingResult
+from jp_nb.toolkit.current_run import CURRENT_RUN
 
 T = TypeVar("T")
 SETTLE_S = 1.0

@@ -9,9 +9,9 @@ from argparse import Namespace
 
 from pydantic import ValidationError
 
-from jp_nb.config.layer_reading import make_unexpected_value_error
 from jp_nb.config.tree.compaction_settings import CompactionRule
 from jp_nb.config.tree.turn_bounds import TurnBound, parse_bound
+from jp_nb.config.validation_problems import make_unexpected_value_error
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.conversation_commands import count_turns

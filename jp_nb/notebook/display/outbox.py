@@ -6,42 +6,18 @@ Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/mess
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
+from jp_nb.notebook.display.queued_messages import QueuedMessage, reduce_batch
 from jp_nb.notebook.page.protocol import is_batchable
-from jp_nb.notebook.published import OUTPUT_CHANGES, OUTPUTS, Published
+from jp_nb.notebook.published import OUTPUT_CHANGES, Published
 from jp_nb.notebook.running_cells import RunningCells
 
 BATCH_INTERVAL_S: Final = 0.1
 """Longest time between two batches."""
-
-
-@dataclass(slots=True)
-class _QueuedMessage:
-    """A message in the queue.
-
-    Attributes:
-        published: The message, to compare it with others.
-        send: Sends the message to a socket.
-        texts: The texts of a `stream` message, to which later text is added.
-        ends_batch: True if the batch is sent at once. No messages are dropped or joined across it.
-    """
-
-    published: Published
-    send: Callable[[Any], object]
-    texts: list[str] = field(default_factory=list)
-    ends_batch: bool = False
-
-    @property
-    def stream(self) -> tuple[Any, Mapping[str, Any]] | None:
-        """The name of the stream, and the header of its request; None for other messages."""
-        if self.published.kind != "stream":
-            return None
-        return self.published.content.get("name"), self.published.parent
 
 
 class Outbox:
@@ -68,7 +44,9 @@ class Outbox:
         self._recording = lambda published: nullcontext()
 
         if cells is not None and cells.send is not None and self._send == cells.record_and_send:
-            # Outputs are kept in the order of the calls, before they wait for a batch.
+            # `RunningCells` has replaced `Session.send` before, to record the outputs of cells when
+            # they are sent. Outputs are recorded here instead, in the order of the calls, before
+            # they wait for a batch; so the original method sends them.
             self._send = cells.send
             self._recording = cells.recording
 
@@ -76,7 +54,7 @@ class Outbox:
         self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
         self._interval = min(interval, BATCH_INTERVAL_S)
-        self._queue: deque[_QueuedMessage] = deque()
+        self._queue: deque[QueuedMessage] = deque()
         self._scheduled_until = 0.0  # until then, a scheduled release sends the queue
         self._next_batch_at = 0.0
 
@@ -99,19 +77,21 @@ class Outbox:
         self, published: Published, stream: Any, message: Any, *args: Any, **kwargs: Any
     ) -> Any:
         """Send a message or queue it, by the rules of the class; return the sent message."""
+        if not self._thread.thread.is_alive():  # no thread of a forked process publishes
+            return self._send(stream, message, *args, **kwargs)
+
         of_cell = published.is_about(self._request)
         changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
-        waits = changes_outputs or is_batchable(published.kind, published.content)
+        is_record_entry = is_batchable(published.kind, published.content)
+        waits = changes_outputs or is_record_entry
 
         # A status is sent at once, although it may name the request of the cell: `RunningCells`
         # repeats that the cell is busy after each request of a page.
-        is_independent = not waits and (not of_cell or published.kind == "status")
-        is_forked = not self._thread.thread.is_alive()  # no thread of a forked process publishes
-        if is_independent or is_forked:
+        if not waits and (not of_cell or published.kind == "status"):
             return self._send(stream, message, *args, **kwargs)
 
         # A question on stdin, for example, is sent on another socket, by this thread.
-        bypasses_thread = not any(stream is known for known in self._iopub_streams)
+        bypasses_thread = all(stream is not known for known in self._iopub_streams)
         if not waits and bypasses_thread:
             self.release()  # the earlier messages must be sent first
             return self._send(stream, message, *args, **kwargs)
@@ -123,7 +103,7 @@ class Outbox:
             # `send` serializes and signs the message now, as it is, and "sends" it to the recorder.
             recorder = _SocketRecorder()
             sent = self._send(recorder, message, *args, **kwargs)
-            queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
+            queued = QueuedMessage(published, recorder.send, ends_batch=not waits)
 
         self._queue.append(queued)
         if waits:
@@ -143,8 +123,8 @@ class Outbox:
         if self._queue:
             self._thread.schedule(self._release)
 
-    def _make_queued_text(self, published: Published) -> _QueuedMessage:
-        """Return the entry of the queue for printed text, to which `_join_texts` may add more.
+    def _make_queued_text(self, published: Published) -> QueuedMessage:
+        """Return the entry of the queue for printed text, to which `reduce_batch` may add more.
 
         So it is serialized when it is sent.
         """
@@ -155,7 +135,7 @@ class Outbox:
             metadata = dict(published.metadata)
             self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
 
-        queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
+        queued = QueuedMessage(published, send, [str(published.content.get("text", ""))])
         return queued
 
     def _release_in_time(self) -> None:
@@ -174,12 +154,12 @@ class Outbox:
             return
 
         self._next_batch_at = monotonic() + self._interval
-        batch: list[_QueuedMessage] = []
+        batch: list[QueuedMessage] = []
 
         for queued in messages:
             batch.append(queued)
             if queued.ends_batch or queued is messages[-1]:
-                for kept in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                for kept in reduce_batch(batch):
                     kept.send(self._thread.socket)
                 batch = []
 
@@ -192,53 +172,3 @@ class _SocketRecorder:
 
     def send_multipart(self, parts: list[Any], **options: Any) -> None:
         self.send = lambda socket: socket.send_multipart(parts, **options)
-
-
-def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
-    """Return the batch without the outputs that a later message of it clears."""
-    has_later_output = False
-    last_clear = -1
-
-    for number in reversed(range(len(batch))):
-        published = batch[number].published
-        # `clear_output` with `wait` takes effect when the next output arrives.
-        takes_effect = has_later_output or not published.content.get("wait")
-        if published.kind == "clear_output" and takes_effect:
-            last_clear = number
-            break
-        has_later_output = has_later_output or published.kind in OUTPUTS
-
-    dropped_kinds = OUTPUTS | {"clear_output"}
-    return [
-        queued
-        for number, queued in enumerate(batch)
-        if number >= last_clear or queued.published.kind not in dropped_kinds
-    ]
-
-
-def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
-    """Return the batch without updates of a display that a later message updates again."""
-    kept: list[_QueuedMessage] = []
-    updated: set[str] = set()
-
-    for queued in reversed(batch):
-        display_id = queued.published.display_id
-        if queued.published.kind == "update_display_data" and display_id is not None:
-            if display_id in updated:
-                continue
-            updated.add(display_id)
-        kept.append(queued)
-
-    return kept[::-1]
-
-
-def _join_texts(batch: Iterable[_QueuedMessage]) -> list[_QueuedMessage]:
-    """Join consecutive texts of one stream into one message."""
-    joined: list[_QueuedMessage] = []
-    for queued in batch:
-        if joined and queued.stream is not None and joined[-1].stream == queued.stream:
-            joined[-1].texts += queued.texts
-        else:
-            joined.append(queued)
-
-    return joined

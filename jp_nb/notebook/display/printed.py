@@ -18,7 +18,7 @@ from typing import Any
 
 from jp_nb.notebook.bounded_text import BoundedText
 from jp_nb.notebook.display.output_origin import is_ours
-from jp_nb.toolkit.cell_thread import CURRENT_RUN
+from jp_nb.toolkit.current_run import CURRENT_RUN
 
 
 @dataclass(slots=True)

@@ -7,11 +7,15 @@ after a rename.
 
 A page is known by two names. Its id is in each message of the protocol. Its *session* is in the
 header of each Jupyter message, also in the request that runs a cell. So it tells which page has run
-a cell.
+a cell. A `Hello` has the session twice: as `client`, and as `session` only if the page shares a
+document.
 
 In a shared document, only the page that ran a cell writes the cell's outputs, because two pages
 would show each output twice. If that page has left, another page must write them, its *successor*:
-the first page that lacks these outputs, because it has opened, or because it asks for them.
+the first page that lacks these outputs, because it has opened, or because it asks for them. Such a
+page is put into `lacking_pages`, also after another page has left. `OutputSender`
+(`output_sender.py`) calls `take_over_outputs` for it. From then on, it is the successor until it
+leaves too.
 
 Source: `docs/protocol.md`.
 """
@@ -53,14 +57,14 @@ class _KnownPage:
 
     Attributes:
         supports_printed: True if the page can show the text that user code has printed.
-        session: The session in the page's message headers, if it shares a document; else "".
+        shared_session: The session of the page, if it shares a document; else "".
         is_editor: True if the page shares a document, and can edit its cells.
         presence_asked_at: The monotonic time since when the page must show that it is still open,
             because it should have written outputs. None if no message is awaited.
     """
 
     supports_printed: bool
-    session: str = ""
+    shared_session: str = ""
     is_editor: bool = False
     presence_asked_at: float | None = None
 
@@ -86,8 +90,8 @@ class Pages:
         self._known: dict[str, _KnownPage] = {}
 
         # Sessions in the message headers of pages, of this notebook and of others.
-        self._clients: deque[str] = deque(maxlen=MAX_CLIENTS)
-        self._other_clients: deque[str] = deque(maxlen=MAX_CLIENTS)
+        self._sessions: deque[str] = deque(maxlen=MAX_CLIENTS)
+        self._other_sessions: deque[str] = deque(maxlen=MAX_CLIENTS)
 
         # Sessions of pages that shared a document and have left. For each, the id of the successor
         # that writes the outputs of its cells, once there is one.
@@ -127,6 +131,7 @@ class Pages:
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook, or update it."""
         self.has_met_page = True
+        # A new page does not show the outputs of running cells, and a successor must write them.
         if not self.is_known(hello.page) or self._lacks_successor:
             self.lacking_pages.append(LackingPage(hello.page))
             self._lacks_successor = False
@@ -137,18 +142,18 @@ class Pages:
         if len(self._known) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
 
-        if hello.client and hello.client not in self._clients:
-            self._clients.append(hello.client)
+        if hello.client and hello.client not in self._sessions:
+            self._sessions.append(hello.client)
 
         if hello.session:
-            known.session = hello.session
+            known.shared_session = hello.session
             if hello.session in self._departed:  # the user canceled the closing of the tab
                 self._departed.remove(hello.session)
 
     def find_editor(self, session: str) -> str | None:
         """Return the page of `session` if it shares the document and can edit its cells."""
         for page, known in self._known.items():
-            if known.is_editor and known.session == session:
+            if known.is_editor and known.shared_session == session:
                 return page
         return None
 
@@ -161,19 +166,20 @@ class Pages:
         """Remove `page`; return True if other pages remain, which should send `hello`.
 
         The `successor` takes over writing the record and the outputs of the page's cells. By
-        default, it is the first page that answers `pull`: the others may be gone without `bye`. A
-        page that shares no document stays known: nothing must be taken over from it.
+        default, it is the first page that joins again (`join`), because the caller then asks all
+        pages for a `hello`: the others may be gone without `bye`. A page that shares no document
+        stays known: nothing must be taken over from it.
         """
         known = self._known.get(page)
-        if known is None or not known.session:
+        if known is None or not known.shared_session:
             return False
 
         del self._known[page]
-        self._depart(known.session)
+        self._depart(known.shared_session)
         if page == self.followed.page:
             self.followed.is_silent = True
 
-        others_remain = any(other.session for other in self._known.values())
+        others_remain = any(other.shared_session for other in self._known.values())
         if not others_remain:
             return False
 
@@ -195,22 +201,23 @@ class Pages:
 
     def add_other_notebook(self, hello: Hello) -> None:
         """Add a page with another path, whose cells are probably of another notebook."""
-        if hello.client and hello.client not in (*self._clients, *self._other_clients):
-            self._other_clients.append(hello.client)
+        if hello.client and hello.client not in (*self._sessions, *self._other_sessions):
+            self._other_sessions.append(hello.client)
 
     def is_of_other_notebook(self, session: str) -> bool:
         """Return True if `session` runs the cells of another notebook than the followed one."""
-        return session in self._other_clients and session not in self._clients
+        return session in self._other_sessions and session not in self._sessions
 
-    def consider_candidate(self, hello: Hello, stream: str | None, now: float) -> bool:
+    def consider_candidate(self, hello: Hello, conversation_id: str | None, now: float) -> bool:
         """Make a page with another path the candidate if it may be the notebook after a rename.
 
-        That is so if it is a known page, or has the conversation `stream`. But it can also be a
+        That is so if it is a known page, or has this conversation. But it can also be a
         copy of the notebook, or a script that pretends to be its page.
 
         Return True if it is the candidate. The pages of the old path must then be asked.
         """
-        has_conversation = stream is not None and stream == get_conversation_id(hello.document)
+        shown_id = get_conversation_id(hello.document)
+        has_conversation = conversation_id is not None and conversation_id == shown_id
         if not has_conversation and not self.is_known(hello.page):
             return False
 
@@ -220,7 +227,10 @@ class Pages:
     # --- outputs of running cells ------------------------------------------------------------
 
     def add_lacking_page(self, page: str, request: str) -> None:
-        """Send `page` the outputs of the cell that `request` runs: it does not show them."""
+        """Note that `page` does not show the outputs of the cell that `request` runs.
+
+        The requests have a lower limit than the queue, so that pages which join find a place.
+        """
         lacking_page = LackingPage(page, request)
         if not request or not self.is_known(page):
             return
@@ -239,7 +249,7 @@ class Pages:
     def has_session(self, page: str, session: str) -> bool:
         """Return True if `page`, which shares a document, has this session."""
         known = self._known.get(page)
-        return known is not None and known.session == session and bool(session)
+        return known is not None and known.shared_session == session and bool(session)
 
     def take_over_outputs(self, page: str, session: str) -> bool:
         """Let `page` write the outputs of the cells that `session` ran, if no page does that.
@@ -258,7 +268,7 @@ class Pages:
 
     def _shares_document(self, page: str) -> bool:
         known = self._known.get(page)
-        return known is not None and bool(known.session)
+        return known is not None and bool(known.shared_session)
 
     def note_missing_outputs(self, session: str, now: float) -> bool:
         """Note that a page lacks outputs that the page with `session` should have written.
@@ -284,6 +294,6 @@ class Pages:
     def _find_expected_writer(self, session: str) -> str:
         """Return the page of `session`, or its successor; "" if there is none."""
         for page, known in self._known.items():
-            if known.session and known.session == session:
+            if known.shared_session and known.shared_session == session:
                 return page
         return self._output_writers.get(session, "")

@@ -17,9 +17,10 @@ from jp_nb.providers.anthropic.anthropic_models import Abilities
 from jp_nb.providers.anthropic.anthropic_schemas import select_strict_tools
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.request_parts.head_changes import describe_forced_call
+from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
 from jp_nb.providers.request_parts.reasoning_effort import parse_reasoning
-from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
+from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
 _MIN_BUDGET: Final = 1024

@@ -48,8 +48,9 @@ from jp_nb.providers.network.model_lists import list_anthropic_models
 from jp_nb.providers.network.token_counts import CountQuery
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
+from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
-from jp_nb.providers.request_parts.request_body import Omitted, RequestBody, WireMessage
+from jp_nb.providers.request_parts.request_body import RequestBody, WireMessage
 from jp_nb.providers.response_parts.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema

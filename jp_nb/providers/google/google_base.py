@@ -27,12 +27,8 @@ from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.model_lists import list_google_models
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
-from jp_nb.providers.request_parts.request_body import (
-    Omitted,
-    RequestBody,
-    WireMessage,
-    encode_json,
-)
+from jp_nb.providers.request_parts.omission_reports import Omitted
+from jp_nb.providers.request_parts.request_body import RequestBody, WireMessage, encode_json
 from jp_nb.providers.response_parts.stream_decoder import Decoder
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 

@@ -12,8 +12,9 @@ from typing import Final
 from jp_nb.agent.provider import ModelRequest, ToolChoice
 from jp_nb.providers.google.google_rendering import name_model
 from jp_nb.providers.google.google_thinking import Thinking
+from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.reasoning_effort import parse_reasoning
-from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
+from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 

@@ -68,12 +68,12 @@ def _make_user_step(contents: Sequence[Content]) -> WireMessage:
 class InteractionsRendering(GoogleRendering):
     """Steps of a context: a response, a call, or a result is a step of its own.
 
-    The methods override those of `Rendering` (`messages.py`), which calls them with each item of the
-    context, `_continue_answer` excepted.
+    The methods override those of `Rendering` (`messages.py`), which calls `_add` with each item of
+    the context, and `_continue_answer` at last, if the model must continue its answer.
 
     The calls of the items in `text_calls`, which are positions in the context, are sent as text
     with their results: the API requires a thought before a call of the current turn, and has
-    rejected calls without one (`InteractionsProvider` then sends the turn again so).
+    rejected calls without one. `InteractionsProvider` then makes the request again in this way.
     """
 
     continue_request: ClassVar[WireMessage] = _make_user_step([CONTINUE_PROMPT])
@@ -151,12 +151,12 @@ class InteractionsRendering(GoogleRendering):
                 return join_texts(steps, "summary") == (entry.reasoning or "")
             case ChatResponse(kind="message") if {*kinds} == {"model_output"}:
                 return join_texts(steps, "content") == entry.message
-            case ChatResponse(kind="structured"):  # the program never changes its data
+            case ChatResponse(kind="structured"):  # not compared: its data is the parsed text
                 return {*kinds} == {"model_output"}
         return False
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        # `Rendering` removes reasoning at the end of the last message, and here that is the message.
+        # Each call removes one step: here, the reasoning at the end of a message is all of it.
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
         if contents := list_input_contents(text, images):
@@ -213,8 +213,8 @@ class InteractionsRendering(GoogleRendering):
         if is_error:
             step["is_error"] = True
 
-        # Parallel calls: results that were inserted before have moved the call, so its `call_index` is
-        # not used.
+        # `call_index` is not used. With parallel calls, the results that were inserted before have
+        # moved the call.
         self._insert_message(self._find_result_index(call_id), step)
 
     def _find_result_index(self, call_id: str) -> int:

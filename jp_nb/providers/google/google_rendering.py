@@ -25,7 +25,7 @@ from jp_nb.providers.request_parts.call_rules import GOOGLE_CALLS
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import Rendering
-from jp_nb.providers.request_parts.request_body import Omitted
+from jp_nb.providers.request_parts.omission_reports import Omitted
 
 Content = str | tuple[str, str]
 """A text, or the media type and the Base64 of an image or a PDF."""

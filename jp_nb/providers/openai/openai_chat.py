@@ -33,7 +33,8 @@ from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
     advise_images,
 )
-from jp_nb.providers.request_parts.request_body import Omitted, RequestBody, encode_json
+from jp_nb.providers.request_parts.omission_reports import Omitted
+from jp_nb.providers.request_parts.request_body import RequestBody, encode_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.providers.openai.chat_profiles import Profile
+from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.reasoning_effort import parse_reasoning
-from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
+from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 

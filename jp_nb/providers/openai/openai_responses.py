@@ -42,7 +42,8 @@ from jp_nb.providers.openai.openai_responses_rendering import (
     format_system_item,
 )
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments, advise_images
-from jp_nb.providers.request_parts.request_body import Omitted, RequestBody, encode_json
+from jp_nb.providers.request_parts.omission_reports import Omitted
+from jp_nb.providers.request_parts.request_body import RequestBody, encode_json
 from jp_nb.providers.response_parts.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema

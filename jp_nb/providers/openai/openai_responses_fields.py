@@ -14,8 +14,9 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import ModelRequest, ToolDefinition
 from jp_nb.providers.network.local_server import Local
 from jp_nb.providers.openai.openai_schemas import adapt_for_openai
+from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.reasoning_effort import ParsedReasoning, parse_reasoning
-from jp_nb.providers.request_parts.request_body import Omitted, WireMessage, omit_parameter
+from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, pass_schema
 from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 

@@ -18,7 +18,7 @@ from jp_nb.agent.provider import Attachment
 from jp_nb.image_headers import MEDIA_TYPES, PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.providers.network.endpoint import Endpoint
-from jp_nb.providers.request_parts.request_body import Omitted
+from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.text import one_line
 
 IMAGE_TYPES: Final = frozenset(MEDIA_TYPES)

@@ -23,7 +23,7 @@ from jp_nb.providers.request_parts.media_rules import (
     format_omission,
     name_medium,
 )
-from jp_nb.providers.request_parts.request_body import Omitted
+from jp_nb.providers.request_parts.omission_reports import Omitted
 
 
 class MediaFilter:

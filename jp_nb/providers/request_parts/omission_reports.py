@@ -9,9 +9,16 @@ import logging
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, OmittedFiles
-from jp_nb.providers.request_parts.request_body import Omitted
 
 _LOGGER: Final = logging.getLogger(__name__)
+
+Omitted = dict[str, str]
+"""The reason for each setting or file that a request does not contain, by its name."""
+
+
+def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
+    """Add to `omitted` the reason why the model parameter `name` is not sent."""
+    omitted.setdefault(f"assistant.model.parameters.{name}", reason)
 
 
 class OmissionReports:

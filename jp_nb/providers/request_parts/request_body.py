@@ -18,12 +18,10 @@ from jp_nb.json_values import compact_json, replace_surrogates
 
 WireMessage = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""
-Omitted = dict[str, str]
-"""The reason for each setting or file that a request does not contain, by its name."""
 
 _NUL: Final = r"\u0000"
 _ENCODED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
-"""NUL in JSON. After an odd number of backslashes, the text is `\\u0000` itself."""
+"""NUL in JSON. `\\\\u0000` does not match: there, a backslash is escaped, and `u0000` is text."""
 
 
 def encode_json(value: object) -> bytes:
@@ -45,7 +43,7 @@ class RequestBody:
     Attributes:
         fields: All members except the messages.
         messages: The messages, each as JSON.
-        name: The name of the member with the messages.
+        messages_name: The name of the member with the messages.
         prefix: The names of the members that the server's cache covers before the messages, in its
             order.
         headers: Further headers of this request only.
@@ -53,19 +51,19 @@ class RequestBody:
 
     fields: Mapping[str, Any]
     messages: Sequence[bytes]
-    name: str = "messages"
+    messages_name: str = "messages"
     prefix: tuple[str, ...] = ("tools", "system")
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the JSON body."""
-        beginning = encode_json({**self.fields, self.name: []})
+        beginning = encode_json({**self.fields, self.messages_name: []})
         return beginning[: -len(b"]}")] + b",".join(self.messages) + b"]}"
 
     @property
     def content_members(self) -> frozenset[str]:
-        """Names of the members with the messages and of those before them."""
-        return frozenset((self.name, *self.prefix))
+        """Names of the members with the messages and of those before them: no settings."""
+        return frozenset((self.messages_name, *self.prefix))
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return all members as the server decodes them."""
@@ -75,7 +73,8 @@ class RequestBody:
     def select(self, names: Collection[str]) -> dict[str, JsonValue]:
         """Return the members with these names, and the messages, as the server decodes them."""
         members = self.to_dict()
-        return {name: value for name, value in members.items() if name in {*names, self.name}}
+        selected = {*names, self.messages_name}
+        return {name: value for name, value in members.items() if name in selected}
 
     def list_parts(self) -> list[BodyPart]:
         """Return the parts that a cache covers, in their order: the prefix, then the messages.
@@ -99,8 +98,3 @@ def without_cache_marks(part: object) -> object:
     if isinstance(part, dict) and "cache_control" in part:
         return {key: value for key, value in part.items() if key != "cache_control"}
     return part
-
-
-def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
-    """Add to `omitted` the reason why the model parameter `name` is not sent."""
-    omitted.setdefault(f"assistant.model.parameters.{name}", reason)

@@ -19,7 +19,7 @@ from jp_nb.rendering.prompt_texts.prompt_summary import summarize_prompt
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.questions.code_questions import CodeQuestions, format_questions
-from jp_nb.toolkit.cell_thread import CURRENT_RUN, ToolRun
+from jp_nb.toolkit.current_run import CURRENT_RUN, ToolRun
 from jp_nb.toolkit.question import Question
 
 

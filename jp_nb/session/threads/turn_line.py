@@ -56,7 +56,7 @@ LINE_INTERRUPTED: Final = (
 
 def is_inside_tool() -> bool:
     """Return True if the caller is the code of a tool that runs."""
-    from jp_nb.toolkit.cell_thread import CURRENT_RUN  # not loaded by `%load_ext`
+    from jp_nb.toolkit.current_run import CURRENT_RUN  # not loaded by `%load_ext`
 
     run = CURRENT_RUN.get()
     return run is not None and not run.is_over
