@@ -67,7 +67,8 @@ class OfferedTool:
         parameters: Display of arguments without a formatter; None: in the line of the call.
         inline_results: Number of displayed lines of a result; None: the result is folded.
         inline_errors: The same for an error; None: as `inline_results`.
-        access: Configured access rules, for the tool; `grants` has those of the configuration.
+        access: All configured access rules, as JSON for the tool.
+        grants: Those for the configuration: settings that the tool may read or change.
         summary: The configured texts for the documentation are this, `description`, and `examples`.
         result_max_chars: Maximum length of a result; a longer one is truncated.
         configured_parameters: Parameters in the configuration.
@@ -149,6 +150,7 @@ class OfferedTool:
     def documented_schema(self) -> Mapping[str, JsonValue]:
         """Schema of the arguments with all descriptions, also those that requests omit."""
         schema = self.executor.schema
+        # A tool without an own schema: the configuration describes its arguments.
         if schema is None:
             return {"properties": dict(self.configured_parameters)}
 

@@ -55,6 +55,7 @@ class ApplyOn(ConfigTable):
 class Label(ShortTable):
     """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels."""
 
+    # The field that a plain text sets, and the accepted forms for an error.
     TEXT: ClassVar[str] = "value"
     FORMS: ClassVar[str] = "a text, or a table of value, apply_on, and run"
 
@@ -86,6 +87,7 @@ class InquiryConfig(ConfigTable):
 
 
 ATTACHMENTS_MERGE = Merge("append", dedup=True, items="set", annotated=True)
+"""Layers append attachments, each once. The list may be wrapped with another strategy."""
 
 NEEDED_TOOLS: Final[Mapping[str, Sequence[str]]] = {
     "cells": ("notebook_cells", "notebook_cell", "notebook_search"),

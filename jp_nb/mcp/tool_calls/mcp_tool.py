@@ -34,10 +34,12 @@ class McpTool(Tool):
         check: Returns the problems of arguments in words, or None.
 
     Attributes:
-        is_repeatable: True if a call is sent again, once, after its answer was lost.
+        is_repeatable: True if a call is sent again, once, after its answer was lost. The code that
+            lists the tools of the server sets it.
     """
 
-    # A server cannot know its users: the configuration may let a model answer its questions.
+    # A question of a server is exclusive, so only a user may answer it. But a server cannot know
+    # its users: the configuration of the question may let a model answer it all the same.
     routes_exclusive_questions = True
 
     def __init__(

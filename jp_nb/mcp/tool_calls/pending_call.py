@@ -88,6 +88,8 @@ class PendingCall:
         # Questions, and what follows from their answers.
         self._notes: list[str] = []  # for the model, below the result
         self._questions = CallQuestions(tool.server, context.name, self._notes)
+        # Its `are_waiting` is about questions before their form, `is_shown` about the form, and
+        # `are_open` about both.
         self._pushed = PushedQuestions(self._questions, self._changed)
         self._round: Round | None = None  # whose answers are still missing
         self._refusal: ToolFailure | None = None  # the user did not open an address
@@ -227,7 +229,10 @@ class PendingCall:
     # --- end -------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Cancel the request at the server. Its questions are answered when the call closes."""
+        """Cancel the request at the server, unless its questions are open.
+
+        `close` answers these first.
+        """
         if self._request is not None and not self._pushed.are_open:
             self._request.cancel()
 

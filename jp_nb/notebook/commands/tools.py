@@ -95,7 +95,7 @@ def _parse_call_options(call: Invocation) -> Namespace:
 def replay_calls(call: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
     session = call.session
-    number = call.number(at_least=1)
+    number = call.number(at_least=1)  # for the user, from 1; `index` and `last.number` are from 0
     turns = list(session.document.conversation.turns())
     last = find_turn_to_repeat(turns, "There is nothing to replay")
     index = last.number if number is None else to_stored_turn(number)

@@ -62,6 +62,7 @@ def trust_record(call: Invocation) -> None:
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
 
+    # Only a trusted conversation imports the question table of earlier versions.
     for line in session.active.questions.migrate_table():
         print(f"jp_nb: {one_line(line, limit=MAX_PATH_LINE_CHARS)}")
 

@@ -55,7 +55,7 @@ class PageDelivery:
         page: Id of the page, which alone acts on the writes.
         is_shared: True if pages share the document: then earlier entries are put into segments.
         replaces: True if the page may still hold a document that a whole write must replace. It is
-            not enough to append entries to it.
+            not enough to append entries to it. It ends when such a write is acknowledged.
         is_silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
@@ -70,7 +70,7 @@ class PageDelivery:
 
         # The content that `hello` reports becomes the copy when it is compared with the target.
         # Nothing is written to a page without a copy.
-        self._content: PageCopy | None = None
+        self._reported: PageCopy | None = None
         self._copy: PageCopy | None = None
 
         self._transfer: Transfer | None = None
@@ -126,7 +126,7 @@ class PageDelivery:
 
     def set_content(self, copy: PageCopy) -> None:
         """Set the content of the page. Call `match_record` or `set_other_record` next."""
-        self._content = copy
+        self._reported = copy
         self._copy = None
         self.discard_transfer()
 
@@ -182,7 +182,7 @@ class PageDelivery:
 
     def _get_content(self) -> PageCopy:
         """Return the latest content of the page; an empty one if the page said none."""
-        return self._content or self._copy or PageCopy("", StoredKeys())
+        return self._reported or self._copy or PageCopy("", StoredKeys())
 
     def _remember_state(self) -> None:
         """Remember the entries that the page has in its state, for a save that it reports later."""
@@ -210,7 +210,10 @@ class PageDelivery:
     # --- sending -----------------------------------------------------------------------------
 
     def skip_interval(self) -> None:
-        """Send the pending entries now, without the interval between messages."""
+        """Send the pending entries now, without the interval between messages.
+
+        If nothing is pending, the interval before later entries stays.
+        """
         self._skips_interval = not self.is_settled
 
     @property
@@ -270,7 +273,7 @@ class PageDelivery:
     def _finish_transfer(self, transfer: Transfer) -> None:
         """Note that the page has acknowledged all messages, and holds the result."""
         self._copy = transfer.result
-        self._content = None
+        self._reported = None
         self._transfer = None
         if transfer.replaces:
             self.replaces = False

@@ -33,8 +33,8 @@ class InputBoxQuestion:
     def can_show_input(self, request: Mapping[str, Any]) -> bool | None:
         """Return True if an open page can show an input box for the `request` of a running cell.
 
-        JupyterLab shows none if the page was reloaded, or has run the cell again. None means that
-        no page can tell.
+        JupyterLab shows none if the page was reloaded, or has run the cell again. The result is
+        also False if no page answers in time. None means that no page can be asked.
         """
         cell = RunningCell(request)
         link = self._link
@@ -52,6 +52,7 @@ class InputBoxQuestion:
 
         link.send(message)
         with link.lock:
+            # The lock is a condition. The link notifies it after each message of a page.
             link.lock.wait_for(lambda: self._answer_count, INPUT_S)
             # A second window may have run the cell.
             link.lock.wait_for(lambda: self._is_possible, SECOND_PAGE_S)

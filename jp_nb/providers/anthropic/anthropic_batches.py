@@ -20,8 +20,8 @@ from jp_nb.providers.response_parts.stream_decoder import WireObject
 class AnthropicBatches(HttpBatches):
     """Message Batches: one request carries all bodies, and its answers have one list.
 
-    It fills in the methods of `HttpBatches` (`batch_api.py`). The list of answers has the id of
-    its batch as its part of an address (`BatchState.results`).
+    It fills in the methods of `HttpBatches` (`batch_api.py`). The address of the list of
+    answers has the id of the batch, so `BatchState.results` is just this id.
     """
 
     max_requests = 100_000
@@ -36,7 +36,8 @@ class AnthropicBatches(HttpBatches):
         return f"{self.address}/batches/{batch_id}"
 
     def _get_results_address(self, part: str) -> str:
-        return f"{self._get_address(part)}/results"  # `results_url` may name another host
+        # `part` is the id of the batch. The server's `results_url` may name another host.
+        return f"{self._get_address(part)}/results"
 
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
         # Such as `{"processing": 3, "succeeded": 5, "errored": 1}`.
@@ -70,7 +71,11 @@ class AnthropicBatches(HttpBatches):
 
 
 def split_message(message: WireObject) -> Sequence[WireObject]:
-    """Return the events that a stream would have sent for a whole `message`."""
+    """Return the events that a stream would have sent for a whole `message`.
+
+    So the decoder of streams reads the answers of a batch too. Each block begins with its content,
+    and no deltas follow.
+    """
     usage = as_object(message.get("usage"))
     events: list[WireObject] = [{"type": "message_start", "message": message}]
 

@@ -98,6 +98,7 @@ class GoogleRendering(Rendering):
     def settle(self, request: ModelRequest) -> ModelRequest:
         """Return `request` with its first head. A tool that was removed may not be called."""
         settled = super().settle(request)
+        # The first head still lists the tools that were removed since.
         wanted = {tool.name for tool in request.tools}
         names = [tool.name for tool in settled.tools if tool.name in wanted]
         self.allowed_tools = names if len(names) < len(settled.tools) else None

@@ -1,7 +1,9 @@
 """The ids of a conversation's entries, by index: stored ones, and ids that are drawn on first use.
 
-A stored id names its entry if no earlier entry has the same. Another entry gets an id of this
-process, which is drawn when it is first needed and is not written into the loaded entry.
+A stored id names its entry if no earlier entry has the same. A repeated id stays with the first
+entry, but `find` finds none for it, because a reference to it is ambiguous. Another entry
+gets an id of this process, which is drawn when it is first needed and is not written into the
+loaded entry.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ class EntryIds:
         """Return the id of entry `index`; None if it is not drawn yet."""
         return self._ids[index]
 
-    def find(self, stored: str) -> int | None:
-        """Return the index of the entry with the id `stored`; None if none or several have it."""
-        if stored in self._repeated:
+    def find(self, entry_id: str) -> int | None:
+        """Return the index of the entry with this id; None if none or several have it."""
+        if entry_id in self._repeated:
             return None
-        return self._indexes.get(stored)
+        return self._indexes.get(entry_id)
 
     def list_known(self) -> list[str | None]:
         """Return the id of each entry; None if it is not drawn yet."""
@@ -57,7 +59,8 @@ class EntryIds:
     def replace(self, known: Sequence[str | None]) -> None:
         """Replace all entries by entries with the `known` ids, which come from `list_known`.
 
-        A repeated id stays repeated: removing one of its entries does not tell which one it meant.
+        A repeated id stays repeated, even if one of its entries remains: a reference may mean one
+        that was removed.
         """
         self._ids = list(known)
         self._indexes = {each: index for index, each in enumerate(known) if each is not None}

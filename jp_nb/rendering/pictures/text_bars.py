@@ -20,6 +20,7 @@ FAILED_STATES: Final = ("failed", "interrupted", "skipped")
 
 def make_scale(timeline: TurnTimeline, width: float) -> TimeScale:
     """Return the scale of `timeline` for a picture of this width."""
+    # `TimeScale` shortens long times without a busy step, so waits for the user do not count.
     busy = [(step.start, step.end) for step in timeline.steps if step.kind != "user"]
     return TimeScale(timeline.seconds, busy, width)
 

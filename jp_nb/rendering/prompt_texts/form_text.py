@@ -88,21 +88,21 @@ def get_summary_heading(draft: FormDraft) -> str:
 def summarize_form(draft: FormDraft) -> list[SummaryLine]:
     """Return a line for each page, in order."""
     lines = []
-    for page, state in zip(draft.questions, draft.pages, strict=True):
-        is_open = state.answer is None
+    for question, page in zip(draft.questions, draft.pages, strict=True):
+        is_open = page.answer is None
         empty_label = None
-        if state.empty and is_open:
-            empty_label = _get_empty_label(page)
+        if page.empty and is_open:  # `empty` is the answer that an empty page gives
+            empty_label = _get_empty_label(question)
 
-        if state.answer:
-            answer = format_prompt_answer(page, state.answer)
-        elif state.declined:  # the user pressed Decline, which needs no answer
+        if page.answer is not None:
+            answer = format_prompt_answer(question, page.answer)
+        elif page.declined:  # the user pressed Decline, which needs no answer
             answer = REFUSED
             is_open = False
         else:
-            answer = upper_first(state.problem) or NOT_ANSWERED
+            answer = upper_first(page.problem) or NOT_ANSWERED
 
-        lines.append(SummaryLine(format_question(page), answer, is_open, empty_label))
+        lines.append(SummaryLine(format_question(question), answer, is_open, empty_label))
 
     return lines
 

@@ -41,7 +41,11 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 
 
 def _join_settings(change: Change, toolsets: Toolsets) -> str:
-    """Return the settings of `change` in one line: in words, or with their paths and values."""
+    """Return the settings of `change` in one line.
+
+    The model, and tools that are on or off, are in words (`setting_text.py`), with a whole toolset
+    of `toolsets` as one word. The others have their paths and values.
+    """
     words, delta = split_change(change.delta, toolsets)
     settings = [*_format_settings(delta), *(f"{path} unset" for path in change.unsets)]
 

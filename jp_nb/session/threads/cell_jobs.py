@@ -56,7 +56,11 @@ class PostedJob:
 
 
 class QueuedCall(Generic[T]):
-    """A function call whose `result` a task of the agent awaits. Make it on the agent's loop."""
+    """A function call whose `result` a task of the agent awaits. Make it on the agent's loop.
+
+    `interrupts` counts the interrupts that arrive (`received`). While it is `deferring`, it keeps
+    them, and `check` raises one that was kept.
+    """
 
     def __init__(self, function: Callable[[], T], interrupts: DeferredInterrupts) -> None:
         self._function = function

@@ -47,8 +47,8 @@ class ErrorExplanation:
         Raises:
             UsageError: No cell failed.
         """
-        read_turn_request = partial(self._read_turn_request, question)
-        run_turn = partial(self._turns.run_request, read_turn_request)
+        make_turn_request = partial(self._make_turn_request, question)
+        run_turn = partial(self._turns.run_request, make_turn_request)
 
         # Turns of other threads that came earlier run first.
         turn_line = self._session.active.line
@@ -66,23 +66,23 @@ class ErrorExplanation:
         """Run the turn of `%jp fix` with the toolset `cells`, and switch it off after the turn."""
         active = self._session.active
 
-        def read_turn_request() -> TurnRequest:
-            asked = self._read_turn_request(question, fixes=True)
-            switched = list_tools_for_turn(active)
-            if not switched:  # all tools of the toolset are on already, and stay on
+        def make_turn_request() -> TurnRequest:
+            asked = self._make_turn_request(question, fixes=True)
+            off_tools = list_tools_for_turn(active)
+            if not off_tools:  # all tools of the toolset are on already, and stay on
                 return asked
 
             # The request names the tools, so that a later kernel can switch them off.
-            request = asked.request.with_metadata(**mark_turn_tools(switched))
-            directives = [Directive("tool", TURN_TOOLSET)]
+            request = asked.request.with_metadata(**mark_turn_tools(off_tools))
+            directives = [Directive("tool", TURN_TOOLSET)]  # it switches them on
             return replace(asked, request=request, directives=directives)
 
         try:
-            return self._turns.run_request(read_turn_request)
+            return self._turns.run_request(make_turn_request)
         finally:
-            switch_turn_tools_off(active)
+            switch_turn_tools_off(active)  # does nothing if the request names none
 
-    def _read_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
+    def _make_turn_request(self, question: str, *, fixes: bool = False) -> TurnRequest:
         """Return the request about the last exception; with `fixes`, it asks for an edit."""
         max_chars = self._session.config.interpolation.max_chars
         error = ErrorRequest(self._host.find_last_error(), self._host.namespace)
@@ -94,7 +94,8 @@ class ErrorExplanation:
         cell = self._host.get_cell_run()
         metadata: JsonObject = {**cell.make_metadata(), EXPLAINS_ERROR: True, TYPED: typed}
 
-        # A cell that explained the same error before runs again: the user may choose a branch.
+        # A cell that explained the same error before runs again: the user may choose a branch, and
+        # the turn then runs in the conversation of this branch.
         next_conversation = self._turns.reruns.find_next_conversation(
             content, cell, self._turns.cell_questions.ask_action, same_text=True
         )

@@ -142,7 +142,8 @@ def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
         where = format_schema_path(exc.absolute_path)
         raise UsageError(f"{name!r} is not a JSON schema: {where}: {format_misfit(exc)}") from exc
 
-    # A loop of references with which the check of an answer would never end.
+    # References that lead back to themselves for the same value (`same_value`): the check of an
+    # answer would never end.
     try:
         loop_path = find_loop(schema, same_value=True)
     except UsageError as exc:  # a reference leads to nothing

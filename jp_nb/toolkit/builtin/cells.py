@@ -38,13 +38,13 @@ class EditCells(Tool):
         "source": "builtin",
         "toolset": CELLS_TOOLSET,
         "run": "ask",
-        "covers": "arguments",
+        "covers": "arguments",  # a permission covers only a call with the same arguments
         "description": EDIT_CELLS_DESCRIPTION,
         "cancellation_response": EDIT_CELLS_STOPPED,
     }
     schema = EDITS_SCHEMA
     proposes_edits = True
-    needs_exact_text = True
+    needs_exact_text = True  # half a surrogate pair in a source is an error
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.exact_form import escape_invisible, make_lookalike_key, spell_lines
 from jp_nb.text import pluralize
 
-_NAMED_CHARACTERS: Final = 8
+_NAMING_LIMIT: Final = 8
 _CODE_POINT: Final = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
 """A character as `spell_lines` spells it, such as `⟨U+200B⟩`."""
 _WORD: Final = re.compile(r"\w+")
@@ -28,7 +28,7 @@ def describe_hidden_characters(before: str, after: str) -> list[str]:
     _, spelled_lines = spell_lines(after)
     code_points = _CODE_POINT.findall("\n".join(spelled_lines))
     if code_points:
-        named = sorted(set(code_points))[:_NAMED_CHARACTERS]
+        named = sorted(set(code_points))[:_NAMING_LIMIT]
         names = ", ".join(f"U+{code_point}" for code_point in named)
         count = len(code_points)
         noun = pluralize("character", count)
@@ -42,7 +42,7 @@ def describe_hidden_characters(before: str, after: str) -> list[str]:
             "at the wrong place"
         )
 
-    lookalikes = _find_lookalikes(before, after)[:_NAMED_CHARACTERS]
+    lookalikes = _find_lookalikes(before, after)[:_NAMING_LIMIT]
     if lookalikes:
         names = ", ".join(f"{char} U+{ord(char):04X}" for char in lookalikes)
         warnings.append(f"letters that look like Latin ones: {names}")
@@ -54,6 +54,8 @@ def find_suspect_lines(code: str) -> list[int]:
 
     `js/src/page/hidden_characters.ts` has the same rules, for code that a page inserts.
     """
+    # `escape_invisible` also escapes characters that look like others. It escapes tabs too, which
+    # are usual in code.
     lines = enumerate(code.replace("\t", " ").split("\n"), start=1)
     return [n for n, line in lines if not line.isascii() and escape_invisible(line) != line]
 

@@ -21,7 +21,8 @@ class PlannedEdit:
     """One edit on the document.
 
     Attributes:
-        edit: The edit as the model proposed it.
+        edit: The edit as the model proposed it. Its `target` is the id of its cell, or the key of a
+            cell that is inserted.
         cell: The cell of the document; None if an earlier edit inserts it.
         cell_kind: The type of this cell.
         before: Its source before this edit; "" for a new cell.
@@ -69,7 +70,7 @@ class EditPlan:
         deleted gets none.
         """
         final_sources = {planned.edit.target: planned.after for planned in self.edits}
-        deleted = {planned.edit.cell for planned in self.edits if planned.edit.kind == "delete"}
+        deleted = {planned.edit.target for planned in self.edits if planned.edit.kind == "delete"}
         written: set[str] = set()
         steps: list[EditStep] = []
 
@@ -94,7 +95,8 @@ class EditPlan:
                 case "replace" | "patch" if target not in written and target not in deleted:
                     written.add(target)
                     steps.append(EditStep("set", target, source=source))
-                # A `run` changes nothing. A further `replace` or `patch` is in the final source.
+                # A `run` changes nothing. A further `replace` or `patch` is in the final source, or
+                # its cell is deleted.
         return steps
 
     @property

@@ -20,7 +20,10 @@ class FormOutput(Protocol):
     """
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Show the form `bundle`; call `so_far` to show earlier content above the form."""
+        """Show the form `bundle`.
+
+        An output that has content already calls `so_far` with it, and the form shows it above.
+        """
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Replace the form with a temporary `note` or a permanent `record`."""
@@ -30,7 +33,10 @@ class FormOutput(Protocol):
 
 
 class SeparateOutput:
-    """An output that only the form uses, `of_turn` or of a tool; implements `FormOutput`."""
+    """An output that only the form uses. It implements `FormOutput`.
+
+    With `of_turn`, it belongs to the turn, and not to what a tool prints.
+    """
 
     def __init__(self, *, of_turn: bool = False) -> None:
         from IPython.display import publish_display_data  # imported only when a user is asked
@@ -51,6 +57,7 @@ class SeparateOutput:
         data = _make_bundle(note) if note else {}
         if record is not None:
             data = {"text/plain": record.plain, "text/markdown": record.markdown}
+        # A note is temporary: it can be replaced later.
         self._publish(data, update=True, final=not note)
 
     def catch_up(self) -> None:
