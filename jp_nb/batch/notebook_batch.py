@@ -88,7 +88,7 @@ class BatchObserver(Protocol):
 class NotebookBatch:
     """The source of the runs of a batch: a `RunSource` (`worker_pool.py`).
 
-    A pool calls `take`, `start`, and `end` on its event loop, which is also that of the caller.
+    A pool calls `take`, `start`, and `end` on its event loop.
 
     Attributes:
         counts: The counts so far.

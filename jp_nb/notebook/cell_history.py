@@ -59,8 +59,8 @@ def _continue_behind(shell: Any, count: int) -> None:
     """Let the cell after the running one have a number behind `count`.
 
     Not before the running cell has ended: its reply to the front end has the shell's number minus
-    one as its own. `RunningCells` calls functions after this reply. It is None if the kernel is not
-    ipykernel's; then the next cell has the same number as the last cell that ran in the turn.
+    one as its own. `RunningCells` calls functions after this reply. There is none for a kernel that
+    is not ipykernel's: then the next cell has the same number as the last cell of the turn.
     """
     kernel: Any = getattr(shell, "kernel", None)
     cells = RunningCells.of(kernel)

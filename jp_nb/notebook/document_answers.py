@@ -1,8 +1,9 @@
 """Parse the answers of a page to requests about its cells (`document`, `edit`, and `ran`).
 
-An answer is a JSON text, which may be forged. `page_document.py` sends the requests. An *operation*
-is the id of a proposed change. The page repeats it, also in later answers, as that of the last
-change: so a kernel that was interrupted learns whether the change was applied.
+An answer is a JSON text, which may be forged. `page_document.py` sends the requests. An answer has
+the id of the *operation*, the change that one call makes (`EditOperation`). The page repeats the id
+of the last operation in later answers: so a kernel that was interrupted learns whether its change
+was applied.
 
 Source: `docs/cells.md`, `docs/protocol.md`.
 """

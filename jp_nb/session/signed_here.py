@@ -51,7 +51,7 @@ def _find_workspace(files: ConfigFiles) -> Path:
     return root
 
 
-class SignedNotebook(Protocol):
+class SignatureOwner(Protocol):
     """The part of the active conversation that decides where its signature counts."""
 
     @property
@@ -82,7 +82,7 @@ class SignedHere:
     conversations need no list.
     """
 
-    def __init__(self, active: SignedNotebook) -> None:
+    def __init__(self, active: SignatureOwner) -> None:
         self._active = active
         # Id of the conversation that was remembered last.
         self._remembered_id = ""
@@ -137,9 +137,10 @@ class SignedHere:
             )
 
     def _adds_authority(self, stream: ConversationStream) -> bool:
-        """Read the changes since the last call; return True if they may set one with authority.
+        """Read the changes since the last call; return True if they may have authority.
 
-        It was False for the changes before: otherwise the conversation would be remembered already.
+        They may if they set a setting with authority, or are too many to read. The result was False
+        for the changes before: otherwise the conversation would be remembered already.
         """
         changes: list[Change] = []
         is_shorter = self._checked_count > len(stream.deltas)  # a repair removed changes

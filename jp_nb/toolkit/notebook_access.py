@@ -26,8 +26,8 @@ class CellOutput:
     """One output of a cell.
 
     Attributes:
-        kind: `result` for the value of the last line, `display` for other displayed values, and
-            `stream` for printed text.
+        kind: `result` for the value of the last line, `display` for other displayed values,
+            `stream` for printed text, and `error` for an exception.
         text: The text; of an error, the traceback without terminal escapes.
         images: Its images.
     """

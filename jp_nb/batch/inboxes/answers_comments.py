@@ -38,7 +38,7 @@ HEADING: Final = "# Answers to the open decisions of a batch, written by `jp-nb 
 
 @dataclass(slots=True)
 class EntryText:
-    """Text of one entry, which is written again.
+    """Text of one entry of the file: its comments, and its own line if that can be kept.
 
     Attributes:
         comments: The comments above it.

@@ -45,7 +45,7 @@ class Inbox:
         if not path.is_file():
             raise UsageError(f"{folder} is not the output folder of a batch: it has no {LOG_NAME}")
 
-        self.distrust = describe_foreign(path) or ""  # None if the file is the user's own
+        self.distrust = describe_foreign(path) or ""  # "" if the file is the user's own
         log = read_run_log(path)
         decisions = group_open_decisions(log.runs)
         self.groups = decisions.groups

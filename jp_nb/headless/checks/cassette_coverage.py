@@ -3,8 +3,9 @@
 The requests of cells and of the record of a headless run must be on the cassette, but only a replay
 shows that the cassette is complete.
 
-A request begins with its *head*: the system prompt and the definitions of the tools. The record has
-the head of the first request, and its later changes.
+A request begins with its *head*: the parts that are not messages, such as the system prompt and the
+definitions of the tools (`RequestHead`). The record has the head of the first request, and its
+later changes.
 
 A cassette stores the *parts* of requests, such as a message or the definition of a tool, once each,
 by their kind and id. The id is a digest of the content. `RequestNormalizer` makes the same parts of
@@ -62,7 +63,7 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
         message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
         yield Finding(f"cells[{number}]", message)
 
-    unrecorded = _find_unrecorded_turn(stored_notebook.metadata, content)
+    unrecorded = _find_unrecorded_request(stored_notebook.metadata, content)
     if unrecorded is not None:
         request = one_line(keys.hide(unrecorded), limit=100)
         message = f"a message after the request {request!r} of the last run is not in"
@@ -142,7 +143,7 @@ def _is_recorded(text: str, recorded: list[str]) -> bool:
     return index < len(recorded) and recorded[index].startswith(beginning)
 
 
-def _find_unrecorded_turn(metadata: Any, content: CassetteContent) -> str | None:
+def _find_unrecorded_request(metadata: Any, content: CassetteContent) -> str | None:
     """Return the request of the first turn with a message that is not on the cassette.
 
     Returns None if there is none, or the record is damaged, compacted, or not of a headless run.

@@ -114,8 +114,8 @@ def _as_document(other: JsonValue) -> JsonObject:
 
 def _check_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[Finding]:
     """Check one conversation. Messages begin with `prefix`, its place among the inactive ones."""
-    # Entries that cannot be read are the `damage` of the stream. Only a record that is none at all,
-    # or that is of a newer version, is an error.
+    # Entries that cannot be read are the `damage` of the stream. Only a value that is no record, or
+    # a record of a newer version, is an error.
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:
@@ -161,7 +161,7 @@ def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
 def _check_pairs(events: Iterable[TurnEvent]) -> Iterator[str]:
     """Check that each call and each question of a turn has a response, and the reverse."""
     turn = [(event.position, event.entry) for event in events]
-    pairs = match_pairs(turn)  # the positions of requests and responses without their counterpart
+    pairs = match_pairs(turn)  # `unanswered` and `loose` are positions
 
     for index, entry in turn:
         if index in pairs.unanswered:

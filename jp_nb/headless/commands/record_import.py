@@ -85,7 +85,8 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
 
         stored = document.to_json()
 
-    segments.store_segments(target.metadata, stored)  # a long record has several keys there
+    # The record is stored as a whole: segments of an earlier version are removed.
+    segments.store_segments(target.metadata, stored)
     write_notebook(target, notebook)
 
     return [_format_import(action, loaded, notebook), *_list_skipped_files(jp, folder)]

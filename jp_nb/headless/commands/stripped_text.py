@@ -142,7 +142,7 @@ def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal
     if member.key != WIDGETS:
         return []
 
-    # Each function returns None for a member that is removed as a whole, from inside to outside.
+    # Both functions return None for a member that is removed as a whole.
 
     def find_in_model(model: _Member) -> list[_Removal] | None:
         is_carrier = (

@@ -25,8 +25,8 @@ class Overrun:
     """A limit that was exceeded.
 
     Attributes:
-        limit: The limit of each cell, or of the run.
-        seconds: The limit.
+        limit: The limit that was exceeded: that of each cell, or that of the run.
+        seconds: Its length.
         tools: The names of the tools that ran at that time.
     """
 

@@ -93,8 +93,8 @@ class Questions:
         shown: list[Question] = []
 
         # The same routes as in a turn, but no model can answer here. A client gets no exclusive
-        # question, because it may let a model answer. An optional question that nobody can answer
-        # has no answer (`leave_open`, `decline`).
+        # question, because it may let a model answer. An optional question without a default stays
+        # open (`leave_open`) if no client can answer. `decline` would need an answers file.
         for question in self.questions:
             route = select_route(
                 self.tool,

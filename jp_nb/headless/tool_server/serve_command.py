@@ -1,7 +1,7 @@
 """Command `jp-nb mcp`: offer the tools of a module or notebook to other MCP clients.
 
-The server answers over stdin and stdout, or over HTTP with `--http`. The tools are loaded while it
-already answers (`serve_transports.py`).
+The server answers over stdin and stdout, or over HTTP with `--http` (`serve_transports.py`). The
+tools are loaded while it already answers.
 
 Source: `docs/mcp.md` (our tools for others), `docs/decisions.md` D231.
 """

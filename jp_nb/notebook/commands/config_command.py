@@ -74,7 +74,7 @@ def _change_conversation(session: Session, changes: Sequence[Directive]) -> None
     new_deltas = session.document.conversation.deltas[count_before:]
     changed: dict[str, None] = {}  # the paths, in their order
     for delta in new_deltas:
-        changed |= dict.fromkeys(delta.claims)  # which have the source of each path that it sets
+        changed |= dict.fromkeys(delta.claims)  # its keys are the paths that the change sets
 
     # The value of a changed table has its fields, so the paths inside of it are not listed.
     tables = tuple(f"{path}." for path in changed)

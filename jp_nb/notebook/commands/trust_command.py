@@ -88,8 +88,9 @@ def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
 def _trust_workspace(call: Invocation) -> None:
     """Run `%jp trust --workspace`: ask about its files, and about a folder that was moved.
 
-    A notebook that the user signed in another folder is not trusted here, because a copy may be
-    anywhere. After the consent, all notebooks of this workspace that the user signed are.
+    A signature that was made in another folder does not count here if the conversation has settings
+    with authority, because a copy may be anywhere. After the consent, all signatures of the user
+    count in this workspace.
     """
     files = call.session.files
     if call.options.revoke:

@@ -98,7 +98,8 @@ class Names:
         known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
         if provider in self.providers:
             catalog = self.session.turns.catalog
-            # `offer` returns what is known now, and requests a missing list in the background.
+            # `offer` waits at most `TAB_SECONDS` for a missing list. Its request then continues in
+            # the background.
             listed = _try(lambda: catalog.offer(provider, self._config), ModelList())
             current = (model.id for model in listed.models if model.state != "retired")
             known += [f"{provider}/{name}" for name in current]

@@ -254,8 +254,8 @@ class Pages:
     def take_over_outputs(self, page: str, session: str) -> bool:
         """Let `page` write the outputs of the cells that `session` ran, if no page does that.
 
-        Return True if `page` must write them: the page that ran the cells has left, and this is the
-        first call for it since then, or `page` is the one of the first call.
+        Return True if `page` must write them: the page that ran the cells has left, and no open
+        page has taken over, or `page` is the one that has.
         """
         if session not in self._departed:
             return False

@@ -20,7 +20,7 @@ from jp_nb.json_values import make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import is_count
 
 MAX_DELIVERY_BYTES = 256 * 1024
-"""Limit of a message to a page. A single longer entry is sent anyway."""
+"""Limit of a message to a page. A longer write is sent in pieces."""
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Limit of a document that a page sends in pieces."""
 

@@ -1,9 +1,10 @@
 """Compose the writes that bring the content of a page to a snapshot of the document.
 
 A write appends entries to the key `jp`, or replaces the keys that keep the record. In a document
-that pages share, earlier entries are put into *segments* (`jp.0`, `jp.1`, …), which never change.
-An entry in a segment is *sealed*. The *head* is the document without its entries. A *carrier* is
-the state of a widget in which a headless run has kept the record: the next write moves it to `jp`.
+that pages share, earlier entries are put into *segments* (`jp.1`, `jp.2`, …), which never change.
+An entry in a segment is *sealed*. The *head* is the document without its entries and other
+conversations. A *carrier* is the state of a widget in which a headless run has kept the record: the
+next write moves it to `jp`.
 
 Source: `docs/protocol.md`.
 """

@@ -44,6 +44,8 @@ from jp_nb.record.stream import ConversationStream
 
 MAX_TIMELINE_STEPS: Final = 2000
 """Maximum number of steps that are read of a turn. The others are counted."""
+FAILED_STATES: Final = ("failed", "interrupted", "skipped")
+"""States of a step that did not end as it should."""
 _USER_CHANNELS: Final = frozenset(("form", "stdin", "terminal"))
 _MODEL_CHANNEL: Final = "model"
 

@@ -8,21 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
-from jp_nb.rendering.pictures.time_scale import TimeScale
+from jp_nb.record.reading.turn_timeline import FAILED_STATES, TimelineStep, TurnTimeline
+from jp_nb.rendering.pictures.time_scale import TimeScale, make_scale
 
 BAR_CHARS: Final = 32
 """Length of a row of characters."""
 TEXT_LEGEND: Final = "░ first token, █ response, ▒ tool, x failed, ? waiting for you"
-FAILED_STATES: Final = ("failed", "interrupted", "skipped")
-"""States of a step that did not end as it should."""
-
-
-def make_scale(timeline: TurnTimeline, width: float) -> TimeScale:
-    """Return the scale of `timeline` for a picture of this width."""
-    # `TimeScale` shortens long times without a busy step, so waits for the user do not count.
-    busy = [(step.start, step.end) for step in timeline.steps if step.kind != "user"]
-    return TimeScale(timeline.seconds, busy, width)
 
 
 def draw_text_bar(scale: TimeScale, step: TimelineStep) -> str:

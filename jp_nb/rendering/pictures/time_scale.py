@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from jp_nb.record.reading.turn_timeline import TurnTimeline
 from jp_nb.rendering.pictures.time_words import DAY_S, HOUR_S, MINUTE_S
 
 _TICK_STEPS: Final = (
@@ -84,6 +85,13 @@ class TimeScale:
                     ticks.append((count * step, x))
                 count += 1
         return ticks
+
+
+def make_scale(timeline: TurnTimeline, width: float) -> TimeScale:
+    """Return the scale of `timeline` for a picture of this width."""
+    # `TimeScale` shortens long times without a busy step, so waits for the user do not count.
+    busy = [(step.start, step.end) for step in timeline.steps if step.kind != "user"]
+    return TimeScale(timeline.seconds, busy, width)
 
 
 def _merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -14,9 +14,9 @@ from jp_nb.rendering.markdown import make_details_block
 from jp_nb.rendering.pictures.text_bars import (
     TEXT_LEGEND,
     draw_text_bar,
-    make_scale,
     make_text_scale,
 )
+from jp_nb.rendering.pictures.time_scale import make_scale
 from jp_nb.rendering.pictures.time_words import format_time
 from jp_nb.rendering.pictures.timeline_picture import MAX_TIMELINE_ROWS, draw_timeline
 from jp_nb.rendering.report import (

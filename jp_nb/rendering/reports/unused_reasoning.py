@@ -40,7 +40,7 @@ def render_unused_reasoning(document: Document, last: int) -> Report:
     """Return the reported blocks of reasoning in the `last` turns, by reason."""
     rows = list[tuple[str, ...]]()
     for turn in list(document.conversation.turns())[-last:]:
-        # The number of blocks, by reason and by True if the provider dropped them.
+        # The number of blocks for each reason, apart for those that the provider dropped.
         counts = sum((read_input_changes(entry.metadata) for entry in turn.entries), Counter())
         turn_cells = format_turn_cells(turn)
 

@@ -171,7 +171,7 @@ def _list_turn_reports(
 
         yield _render_part(part, image_hosts, toolsets)
 
-    if turn.uncalled:  # the name of a required tool that the model has not called
+    if turn.uncalled:  # a required tool that the model has not called, or `any tool`
         yield _render_line(f"⚠ {describe_uncalled_tool(turn.uncalled)}")
     if turn.left_out:  # it has no answer, so later requests omit it
         reverted = "; its settings were reverted" if turn.taken_back else ""

@@ -76,7 +76,7 @@ def _list_tool_words(states: Mapping[str, bool], toolsets: Toolsets) -> Iterator
     for wanted, word in ((True, "on"), (False, "off")):
         names = dict.fromkeys(name for name, state in states.items() if state is wanted)
 
-        # First find the toolsets, as tools of two toolsets must be found for both.
+        # All toolsets are found before their tools are removed: a tool may belong to two.
         whole_toolsets: list[str] = []
         for toolset, tools in toolsets.items():
             if tools and names.keys() >= set(tools):

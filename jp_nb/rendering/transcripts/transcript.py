@@ -297,7 +297,7 @@ class Transcript:
     def _render(self, piece: TranscriptPiece) -> Report:
         match piece:
             case TextPiece(kind=kind, texts=texts):
-                # Joined once, so that a long text is not joined again with each later part of it.
+                # Later parts are joined with this one text, not with all earlier parts again.
                 texts[:] = ["".join(texts)]
                 return self._render_text(kind, texts[0])
             case CallPiece(begins=begins, ends=ends, printed=printed):

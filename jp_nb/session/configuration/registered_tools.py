@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 _REGISTRY_MODULE = "jp_nb.toolkit.function_tools.tool_registry"
 
 
-def has_registered_tools() -> bool:
-    """Return False if no code has used the registry yet, which `%load_ext` does not load."""
+def is_registry_loaded() -> bool:
+    """Return True if the registry of tools was loaded.
+
+    `%load_ext` does not load it, and without it no tools are registered.
+    """
     return _REGISTRY_MODULE in sys.modules
 
 
@@ -24,7 +27,7 @@ def make_registered_settings() -> Partial:
 
     The registry is not loaded for it: as long as it is not loaded, there are no tools.
     """
-    if not has_registered_tools():
+    if not is_registry_loaded():
         return {}
     from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 
@@ -32,8 +35,8 @@ def make_registered_settings() -> Partial:
 
 
 def get_registry_version() -> int:
-    """Return a number that changes with the registered tools; 0 without any."""
-    if not has_registered_tools():
+    """Return a number that changes with the registered tools; 0 if the registry is not loaded."""
+    if not is_registry_loaded():
         return 0
     from jp_nb.toolkit.function_tools.tool_registry import REGISTRY
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError
-from jp_nb.session.configuration.registered_tools import has_registered_tools
+from jp_nb.session.configuration.registered_tools import is_registry_loaded
 
 if TYPE_CHECKING:
     from jp_nb.config.tree.app import AppConfig
@@ -25,9 +25,10 @@ class ToolNotices:
     def list_new(self, read_config: Callable[[], AppConfig]) -> list[str]:
         """Return the notices that are new since the last call.
 
-        `read_config` returns the effective configuration. It is only called if there are tools.
+        `read_config` returns the effective configuration. It is not called before the registry of
+        tools is loaded.
         """
-        if not has_registered_tools():
+        if not is_registry_loaded():
             return []
         from jp_nb.toolkit.builtin import BUILTINS
         from jp_nb.toolkit.function_tools.python_functions import PythonFunctions

@@ -213,7 +213,7 @@ class Recovery:
         base = longer.contents.header.base
         all_entries = [*self._stream.raw[:base], *longer.contents.entries]
         is_covered = shorter.contents.compare_with(all_entries) == "covered"
-        # Then it has entries that are otherwise only in the notebook.
+        # If it begins earlier, it has entries that are otherwise only in the notebook.
         begins_earlier = shorter.contents.header.base < base
         shorter.file.close(remove=is_covered and not begins_earlier)
         if not is_covered:

@@ -242,8 +242,8 @@ class JournalWriter:
     def _rewrite(self, base: int) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
-        Without a file, only the two numbers change, and the next file begins at `base`. If the file
-        cannot be written, it and this object are unchanged.
+        Without a file, only `_raw`, `_base`, and `_written` change, and the next file begins at
+        `base`. If the file cannot be written, it and this object are unchanged.
         """
         raw = self.stream.raw
         written = base

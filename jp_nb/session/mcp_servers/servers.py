@@ -29,7 +29,7 @@ SignIn = Callable[[str, "HttpLaunch"], Awaitable[bool]]
 class ServerSources:
     """Makes a source for each server of a configuration.
 
-    `TurnRunner` sets the attributes at the first turn of a kernel.
+    `TurnRunner` sets the attributes when it is made.
 
     Attributes:
         ask: Asks the user for the inputs of a server; None if no user is available.

@@ -92,7 +92,7 @@ class CassetteProvider:
         for event in exchange.events:
             yield event
 
-        # The end is a failure, or that the stream broke off, or the last event of a response.
+        # `end` is a failure, a broken stream, or the last event of a response.
         if isinstance(exchange.end, FailedResponse):
             raise exchange.end.make_error()
         if not isinstance(exchange.end, IncompleteResponse):

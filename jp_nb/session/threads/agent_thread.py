@@ -70,10 +70,11 @@ class AgentThread:
             loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` on the loop; return a future for its result, which cannot be canceled.
+        """Start `work` on the loop; return a future for its result.
 
-        This is for turns: an interrupt is handled by the work itself, which then still records what
-        it has. `submit` is for work that ends with its future.
+        Canceling the future does not cancel `work`. This is for turns: an interrupt is handled by
+        the work itself, which then still records what it has. `submit` is for work that ends with
+        its future.
 
         It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """

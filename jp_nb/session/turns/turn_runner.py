@@ -468,7 +468,7 @@ class TurnRunner:
     def interrupt_threads(self) -> None:
         """Interrupt the turns of other threads, which run or wait: their cell was interrupted."""
         if self._active.line.is_held_by_other_thread:
-            self._front_end.cell_interrupted()  # its prompts end, and it asks nothing more
+            self._front_end.cell_interrupted()  # it shows no further prompt
         self._active.line.interrupt()
         self.runner.cell.wake()  # so that the thread that runs a turn looks at the line
 

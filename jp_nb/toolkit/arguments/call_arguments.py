@@ -3,8 +3,10 @@
 Models send numbers as texts, and null for an omitted argument. Both are repaired.
 Then defaults are filled in, and missing or unknown arguments are an error for the model.
 
-Only the repair of nulls follows references (`$ref`) and alternatives (`anyOf`). They occur in the
-schemas of Python functions and of servers, which convert and complete their arguments themselves.
+Only the repair of nulls follows references (`$ref`), and looks into alternatives (`anyOf`). The
+conversion of texts reads the types of the alternatives, and nothing inside of them. Both occur in
+the schemas of Python functions and of servers, which convert and complete their arguments
+themselves.
 
 Source: `docs/turns.md`.
 """

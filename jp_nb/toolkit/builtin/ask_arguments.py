@@ -72,8 +72,8 @@ def _make_question(fields: Mapping[str, Any]) -> CheckedQuestion:
     if may_type and any(map(mentions_secret, (fields["id"], fields["question"], header or ""))):
         context = "\n\n".join(filter(None, (context, NO_SECRETS)))
 
-    # Without an answer of the user, a required question stays open: no model may answer it, and an
-    # answer of an earlier call is not offered again.
+    # No model may answer a required question (`exclusive`). An answer of an earlier call is not
+    # offered again (`persistence`).
     required = fields.get("required", True)
     answer_type = _make_choice(fields) if is_choice else TextAnswer()
     question = Question(

@@ -73,7 +73,7 @@ def find_call_problems(arguments: Mapping[str, JsonValue]) -> list[CallProblem]:
     misfits = _find_misfits(arguments, _CALL_SCHEMA, "")
     problems = [CallProblem(path, "", text) for path, text in misfits]
 
-    # Of a wrong or too long list, `problems` has the only problem.
+    # `problems` already says that the list is missing, wrong, or too long.
     questions = arguments.get("questions")
     if not isinstance(questions, list) or len(questions) > MAX_LIST_ITEMS["questions"]:
         return problems

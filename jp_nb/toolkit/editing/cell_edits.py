@@ -45,12 +45,12 @@ _NAMES: Final = ("op", "cell", "version", "after", "type", "source", "old", "new
 
 @dataclass(frozen=True, slots=True)
 class CellEdit:
-    """One operation of a proposal.
+    """One edit of a proposal.
 
     Attributes:
-        number: Counts the operations of the proposal, from 1.
-        kind: The operation, `op` in the arguments.
-        cell: The id of the cell, or the key of a cell that an earlier operation inserts.
+        number: Counts the edits of the proposal, from 1.
+        kind: The kind of edit, `op` in the arguments.
+        cell: The id of the cell, or the key of a cell that an earlier edit inserts.
         version: The version of the cell that the model has read.
         after: The place of an inserted or moved cell: it comes after the cell with this id.
         cell_kind: The type of an inserted cell.

@@ -39,7 +39,8 @@ def apply_steps(
 ) -> tuple[DocumentCell, ...]:
     """Return the `cells` of a document after `steps`. `ids` has the ids of new cells by key.
 
-    In a headless run this changes the file. An open page has its own code for it.
+    A headless run applies the steps here, to the cells that the kernel knows, and the runner
+    changes the file. An open page has its own code.
     """
     cells_by_id = {cell.cell_id: cell for cell in cells}
     order = [cell.cell_id for cell in cells]

@@ -10,8 +10,8 @@ Any other schema, such as that of a nested object, is an error with its path.
 The `source` is the whole schema of the form (`form_schema.py`). It is `typed` if pydantic made it
 of a Python type, and `of_server` if an MCP server sent it. Otherwise the user wrote it, and gets an
 error for each mistake in it. Its method `fail` raises that error. `checked_as_whole` collects the
-conditions that no field checks: later they are checked for the whole answer of the form. So does
-`note_unknown_keywords` with each keyword that is not known here.
+conditions that no field checks: later they are checked for the whole answer of the form.
+`note_unknown_keywords` collects each keyword that is not known here.
 
 Source: https://json-schema.org/draft/2020-12/json-schema-validation,
 https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.

@@ -113,7 +113,7 @@ class NotebookSecrets(Privacy):
         # A list of single characters, as of `list(password)`, is a text as well.
         is_list = kind in (list, tuple)
         text = join_characters(value) if is_list else decode_as_text(value)  # type: ignore[arg-type]
-        if text is None:  # neither a text nor bytes
+        if text is None:  # no text, no bytes, and no list of characters
             return False
 
         stripped = text.strip()

@@ -1,7 +1,7 @@
 """Build the widgets of forms: texts, boxes, and buttons.
 
-Texts from models and tools are shown as escaped text or as sanitized Markdown. `widget_closing.py`
-closes the widgets.
+Texts from models and tools are shown as escaped text or as sanitized Markdown. `widget_sharing.py`
+has the layouts and styles that they share, and closes them.
 
 Source: `docs/prompts.md`.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from jp_nb.notebook.prompt.controls.widget_closing import SharedLook
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 
 

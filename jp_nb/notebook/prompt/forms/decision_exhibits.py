@@ -14,7 +14,7 @@ import ipywidgets as widgets
 
 from jp_nb.agent.prompting.prompts import ActionPrompt
 from jp_nb.notebook.prompt.controls.form_widgets import make_html, make_text
-from jp_nb.notebook.prompt.controls.widget_closing import SharedLook
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.diff_rendering import MAX_DIFF_PART_CHARS
 from jp_nb.notebook.prompt.forms.exact_text import show_exact_lines

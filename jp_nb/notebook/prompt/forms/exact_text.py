@@ -15,7 +15,7 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_button, make_html, make_text
-from jp_nb.notebook.prompt.controls.widget_closing import SharedLook, close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
 from jp_nb.notebook.prompt.forms.code_pieces import (
     highlight_code,
 )

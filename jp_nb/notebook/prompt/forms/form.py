@@ -29,7 +29,7 @@ from jp_nb.agent.prompting.prompts import (
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_html, make_text
-from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
 from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
 from jp_nb.notebook.prompt.forms.form_labels import (
     format_topic,

@@ -24,7 +24,7 @@ from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_outputs, make_text
-from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
 from jp_nb.notebook.prompt.form_bridge import FormBridge
 from jp_nb.notebook.prompt.forms.form_output import FormOutput
 from jp_nb.notebook.prompt.running_cell.current_page import (

@@ -21,7 +21,7 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_html,
     make_text,
 )
-from jp_nb.notebook.prompt.controls.widget_closing import SharedLook, close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
 from jp_nb.notebook.prompt.forms.diff_rendering import (
     DiffRenderer,
 )

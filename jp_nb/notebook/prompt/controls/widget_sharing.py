@@ -1,4 +1,4 @@
-"""Share layouts and styles between the widgets of a form, and close widgets that are not shown.
+"""Share layouts and styles between the widgets of a form, and close widgets without them.
 
 A shared layout or style stays open when one of its widgets is closed. A page may still send a
 message to a closed widget: this must print nothing.
