@@ -137,10 +137,10 @@ class SignedHere:
             )
 
     def _adds_authority(self, stream: ConversationStream) -> bool:
-        """Read the changes since the last call; return True if they may have authority.
+        """Read the changes since the last call; return True if they may set such a setting.
 
-        They may if they set a setting with authority, or are too many to read. The result was False
-        for the changes before: otherwise the conversation would be remembered already.
+        It is also True if they are too many to read. It was False for the changes before: otherwise
+        the conversation would be remembered already.
         """
         changes: list[Change] = []
         is_shorter = self._checked_count > len(stream.deltas)  # a repair removed changes

@@ -191,7 +191,7 @@ class JournalWriter:
         if creates_file and not is_begun:
             self.write()  # with the progress of all calls
         elif self._file is not None:
-            # Each line repeats the signature, as a reader ignores what follows the last one.
+            # Each line has the signature: a reader ignores lines after the last signature.
             _, signature = self._written_state
             self._file.append(format_call_lines(signature, progress))
 
