@@ -137,7 +137,7 @@ class SignedHere:
             )
 
     def _adds_authority(self, stream: ConversationStream) -> bool:
-        """Read the changes since the last call; return True if they may set such a setting.
+        """Return True if the changes since the last call may set a setting with authority.
 
         It is also True if they are too many to read. It was False for the changes before: otherwise
         the conversation would be remembered already.
