@@ -26,8 +26,8 @@ from jp_nb.notebook.prompt.forms.console_form import FormBelowText
 from jp_nb.notebook.prompt.forms.form_output import FormOutput
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.notebook.prompt.running_cell.presence import Presence
-from jp_nb.rendering.status import TurnCounts
 from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.rendering.turn_counts import TurnCounts
 from jp_nb.session.threads.cell_loop import CellLoop
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jp_nb.exact_form import MAX_USER_NAME_CHARS, spell_invisible
 
 if TYPE_CHECKING:
-    from jp_nb.rendering.status import TurnCounts
+    from jp_nb.rendering.turn_counts import TurnCounts
 
 MAX_SESSIONS: Final = 64
 """Limit of known pages. Each reload of a page counts; the oldest is removed."""

@@ -1,7 +1,8 @@
 """The status line of a running turn, such as `Waiting for openai/gpt-5 · 12 s`.
 
 `TurnWaits` gets each display event of the turn, and keeps the waits that have not ended: for the
-model, for tools, and for decisions of the user. It also measures the time of the turn.
+model, for tools, and for decisions of the user. `turn_counts.py` has the time and the tokens of the
+turn.
 
 Source: `docs/guide.md`.
 """
@@ -28,6 +29,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
+from jp_nb.rendering.turn_counts import TurnCounts, UserTime, format_tokens
 from jp_nb.text import pluralize
 
 QUIET_SECONDS = 1.0
@@ -60,44 +62,6 @@ class _Wait:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCounts:
-    """The end of a turn for the user.
-
-    Attributes:
-        seconds: Seconds of the model and the tools, without the time in which the turn only waited
-            for the user.
-        sent: Tokens that it sent; None if the server did not report them.
-        received: Tokens that it received.
-    """
-
-    seconds: int
-    sent: int | None = None
-    received: int | None = None
-
-
-class _UserTime:
-    """Measures the time in which a turn waits only for the user."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None  # start of the current such wait, if there is one
-        self._earlier_s = 0.0  # the sum of the earlier ones
-
-    def note(self, *, waits_for_user: bool, now: float) -> None:
-        """Begin or end such a wait, if that has changed at `now`."""
-        if waits_for_user and self._since is None:
-            self._since = now
-        elif not waits_for_user and self._since is not None:
-            self._earlier_s += now - self._since
-            self._since = None
-
-    def sum_until(self, now: float) -> float:
-        """Return the seconds of all such waits until `now`."""
-        if self._since is None:
-            return self._earlier_s
-        return self._earlier_s + now - self._since
-
-
 class TurnWaits:
     """The current waits of a turn and their start times. Times are seconds of a monotonic clock.
 
@@ -118,7 +82,7 @@ class TurnWaits:
         self._is_reasoning = False
         self._received_chars = 0
 
-        self._user_time = _UserTime()
+        self._user_time = UserTime()
 
         # Tokens of the turn so far, if the server reported them.
         self._sent: int | None = None
@@ -222,24 +186,25 @@ class TurnWaits:
         sentences = [describe_retry(event, now) for event in retries]
         later_decisions = self._count_decisions()
 
+        named_waits = others
         waits_only_for_decisions = not others and not sentences
         if waits_only_for_decisions:
-            others = waits
+            named_waits = waits
             later_decisions = 0
 
         if later_decisions:
             noun = pluralize("decision", later_decisions)
             sentences.append(f"then {later_decisions} {noun} by you")
-        if not others:
+        if not named_waits:
             return "; ".join(sentences)
 
-        names = [self._format_name(wait.event) for wait in others]
+        names = [self._format_name(wait.event) for wait in named_waits]
         more = len(names) - MAX_WAITS
         named = ", ".join(names[:MAX_WAITS])
         if more > 0:
             named = f"{named} and {more} more"
 
-        seconds = int(now - min(wait.since for wait in others))
+        seconds = int(now - min(wait.since for wait in named_waits))
         waiting = "; ".join([f"Waiting for {named}", *sentences])
         return f"{waiting} · {seconds} s"
 
@@ -292,18 +257,6 @@ class TurnWaits:
 
     def _count_decisions(self) -> int:
         return sum(wait.event.person for wait in self._waits.values())
-
-
-def format_tokens(sent: int | None, received: int | None) -> str:
-    """Return the number of tokens of a turn so far; "" if it is unknown."""
-    parts = []
-    if sent is not None:
-        parts.append(f"{sent:,} tokens in")
-    if received is not None:
-        noun = "out" if parts else "tokens out"
-        parts.append(f"{received:,} {noun}")
-
-    return ", ".join(parts)
 
 
 def describe_interrupt(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:

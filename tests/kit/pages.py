@@ -30,7 +30,7 @@ from jp_nb.record.documents.conversation_list import drop_conversation, switch_c
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
-from jp_nb.rendering.status import TurnCounts
+from jp_nb.rendering.turn_counts import TurnCounts
 from jp_nb.storage.key_file import KeyFile
 from tests.kit.records import new_event
 from tests.support.scripted_page import View

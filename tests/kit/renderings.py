@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
-from jp_nb.rendering import report, status, text_diff
+from jp_nb.rendering import report, text_diff, turn_counts
 from jp_nb.rendering.code_blocks import find_code_blocks
 from jp_nb.rendering.prompt_texts import (
     card_text,
@@ -63,7 +63,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "usage": usage_tables.render_usage,
     "timeline": _show_timeline,
     "input_changes": unused_reasoning.render_unused_reasoning,
-    "token_counts": status.format_tokens,
+    "token_counts": turn_counts.format_tokens,
     "prompt": prompt_summary.summarize_prompt,
     "text_box": editable_text.make_editable_text,
     "prompt_without_form": prompt_summary.format_without_form,

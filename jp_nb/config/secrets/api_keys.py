@@ -53,7 +53,7 @@ def find_api_keys(text: str) -> list[str]:
 
 
 def hide_api_keys(text: str) -> str:
-    """Return `text` without the parts that `find_api_keys` returns."""
+    """Return `text` with the parts redacted that `find_api_keys` returns."""
     return _CERTAIN_KEY.sub(lambda key: redact_secret(key[0]), text)
 
 

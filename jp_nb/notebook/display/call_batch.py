@@ -9,7 +9,8 @@ class CallBatch:
     """Calls that run at the same time, and their displays.
 
     Attributes:
-        is_over: True if all calls have ended.
+        is_over: True if all calls have ended. False before the first one begins, and unlike
+            `is_running` it stays True when another one begins.
         images: MIME bundles of the images of the results, which are shown when the batch is over.
         calls_with_image: The ids of the calls whose functions displayed an image themselves.
     """

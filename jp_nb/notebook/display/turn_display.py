@@ -45,8 +45,9 @@ from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
 from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
-from jp_nb.rendering.status import TurnCounts, TurnWaits
+from jp_nb.rendering.status import TurnWaits
 from jp_nb.rendering.transcripts.transcript import Transcript
+from jp_nb.rendering.turn_counts import TurnCounts
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import one_line
 

@@ -23,7 +23,7 @@ from jp_nb.notebook.page.record_location import NO_OPEN_PAGE
 from jp_nb.notebook.running_cells import RunningCell, get_message_id
 
 if TYPE_CHECKING:
-    from jp_nb.rendering.status import TurnCounts
+    from jp_nb.rendering.turn_counts import TurnCounts
 
 NO_PAGE_TO_EDIT: Final = (
     "The cells cannot be edited: no page is open that shows this notebook. Do not try again."

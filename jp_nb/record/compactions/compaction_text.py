@@ -57,8 +57,8 @@ def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
     if policy is not None and policy.policy == "omit":
         omitted.append("tool calls")
     elif policy is not None:
-        halves = (("arguments of tool calls", policy.request), ("tool results", policy.response))
-        omitted += [text for text, is_omitted in halves if is_omitted]
+        parts = (("arguments of tool calls", policy.request), ("tool results", policy.response))
+        omitted += [text for text, is_omitted in parts if is_omitted]
 
     *others, last = omitted or [""]
     listed = f"{', '.join(others)} and {last}" if others else last

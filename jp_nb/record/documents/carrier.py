@@ -29,9 +29,11 @@ from jp_nb.record.documents.segments import copy_plain_record, read_segments, st
 
 CARRIER_MODULE = "jp-nb"
 CARRIER_MODEL = "RecordModel"
+"""The name of the widget model, for `carrier_store.py`, which makes carriers."""
 WIDGETS = "widgets"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 DAMAGED = "the copy of the record from a headless run is damaged"
+"""The message of commands that find a damaged carrier."""
 
 
 def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:

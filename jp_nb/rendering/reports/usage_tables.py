@@ -29,8 +29,8 @@ from jp_nb.rendering.report import (
     make_remark,
     make_table,
 )
-from jp_nb.rendering.status import format_tokens
 from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, UNKNOWN_VALUE, format_count
+from jp_nb.rendering.turn_counts import format_tokens
 from jp_nb.text import one_line
 
 ALL_MODELS_LABEL: Final = "all"
