@@ -95,26 +95,48 @@ describe('the overview of a record', () => {
     expect(overview).toMatchObject({ state, turns: [], conversations: [] });
   });
 
-  it('is bounded, and takes time in proportion to the record', () => {
+  it('is bounded', () => {
     const turn = [{ type: 'turn_start' }, { type: 'chat_request', content: 'y'.repeat(10_000) }];
     const calls = Array.from({ length: 50 }, (_, i) => ({
       type: 'tool_call_request',
       id: `c${i}`,
       name: 't'
     }));
-    const events = Array.from({ length: 2000 }, () => [...turn, ...calls]).flat();
+    const events = Array.from({ length: 200 }, () => [...turn, ...calls]).flat();
     const others = Array.from({ length: 300 }, (_, i) => ({
       conversation: { id: `jp-d${i}` },
       events: []
     }));
-    const began = performance.now();
+
     const overview = readOverview(record({ events, others }));
-    expect(performance.now() - began).toBeLessThan(2000);
     expect(overview.turns).toHaveLength(100);
-    expect(overview.turns[99].number).toBe(2000);
+    expect(overview.turns[99].number).toBe(200);
     expect(overview.turns[0].tools).toHaveLength(20);
-    expect(overview.hiddenTurns).toBe(1900);
+    expect(overview.hiddenTurns).toBe(100);
     expect(overview.hiddenConversations).toBe(201);
+  });
+
+  it('is read in proportion to the record', () => {
+    const countReads = (turnCount: number): number => {
+      let reads = 0;
+      const makeEvent = (type: string, index: number): object => ({
+        id: `c${index}`,
+        get type() {
+          reads += 1;
+          return type;
+        }
+      });
+      const types = ['turn_start', 'tool_call_request', 'tool_call_response', 'chat_response'];
+      const events = Array.from({ length: turnCount }, (_, index) =>
+        types.map(type => makeEvent(type, index))
+      );
+      readOverview(record({ events: events.flat() }));
+      return reads;
+    };
+
+    const reads = countReads(200);
+    expect(reads).toBeGreaterThan(0);
+    expect(countReads(400)).toBeLessThan(2.1 * reads);
   });
 
   it('shortens texts without cutting a character in two', () => {

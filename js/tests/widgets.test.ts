@@ -61,14 +61,18 @@ describe('a filter', () => {
     expect(sift(['tea', 'milk', 'rum'], splitSearch('rum'), [1])).toEqual([false, true, true]);
   });
 
-  it('is quick for ten thousand options, all of which are selected', () => {
-    const keys = Array.from({ length: 10_000 }, (_, index) =>
-      normalizeForSearch(`Option ${index}`)
-    );
-    const picks = keys.map((_, index) => index);
-    const began = performance.now();
-    expect(sift(keys, ['9999'], picks).every(Boolean)).toBe(true);
-    expect(performance.now() - began).toBeLessThan(1000);
+  it('looks at each selected option a few times, however many there are', () => {
+    const keys = Array.from({ length: 1000 }, (_, index) => normalizeForSearch(`Option ${index}`));
+    let reads = 0;
+    const picks = new Proxy([...keys.keys()], {
+      get(target, key) {
+        reads += 1;
+        return Reflect.get(target, key) as unknown;
+      }
+    });
+
+    expect(sift(keys, ['999'], picks).every(Boolean)).toBe(true);
+    expect(reads).toBeLessThan(5 * keys.length);
   });
 });
 

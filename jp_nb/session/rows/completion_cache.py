@@ -88,25 +88,31 @@ class CompletionCache:
     def _read_places(self) -> None:
         """Find the places of all lines with a key. A damaged line is skipped, except a first one.
 
-        If the first line is whole, and has no key, the user gave the name of another file.
+        If the first line has no key, the user may have given the name of another file. Or the
+        kernel ended while it wrote this line: then nothing follows, or answers of a later call.
         """
         offset = 0
+        line_count = 0
+        has_broken_start = False
 
         with os.fdopen(os.dup(self._file), "rb") as file:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
                 key = _read_key(line)
-                self._is_cut = not line.endswith(b"\n")
-                # The kernel may have ended while it wrote the first line, even in its beginning.
-                has_start = _LINE_START.startswith(line[: len(_LINE_START)])
-                may_be_cut_answer = self._is_cut and has_start
                 if key is not None:
                     self._places[key] = _LinePlace(offset, len(line))
-                elif offset == 0 and not may_be_cut_answer:
-                    raise StorageError(
-                        f"the first line of {self._path} is no cached answer. Give the name of a "
-                        "new file, or of one that `cache=` has written"
-                    )
+                elif offset == 0:
+                    has_broken_start = True
+                    beginning = line.rstrip(b"\n")[: len(_LINE_START)]
+                    if not _LINE_START.startswith(beginning):
+                        raise _make_foreign_file_error(self._path)
+
+                self._is_cut = not line.endswith(b"\n")
+                line_count += 1
                 offset += len(line)
+
+        is_cut_alone = line_count == 1 and self._is_cut
+        if has_broken_start and not is_cut_alone and not self._places:
+            raise _make_foreign_file_error(self._path)
 
     def find(self, key: str) -> dict[str, Any] | None:
         """Return the stored line with this `key`; None if there is none."""
@@ -206,6 +212,13 @@ def _read_key(line: bytes) -> str | None:
         return None
     key = stored.get("key")
     return key if isinstance(key, str) else None
+
+
+def _make_foreign_file_error(path: Path) -> StorageError:
+    return StorageError(
+        f"the first line of {path} is no cached answer. Give the name of a new file, or of one "
+        "that `cache=` has written"
+    )
 
 
 def _make_cache_error(path: Path, action: str, error: OSError) -> StorageError:

@@ -124,6 +124,7 @@ def test_cut_line_is_skipped_and_later_lines_are_whole(server: RowServer, cut: i
         b"text",
         b"key",
         b'"',
+        b'{"keys": 1}\n{"keys": 2}',
     ],
 )
 def test_other_file_is_refused_and_stays(server: RowServer, content: bytes) -> None:
@@ -142,6 +143,8 @@ def test_file_with_the_beginning_of_its_first_line_is_continued(
     Path(CACHE).write_bytes(content)
     jp.complete_all(["a"], cache=CACHE, **server.options)
     assert Path(CACHE).read_bytes().startswith(content + b"\n{")
+    [answer] = jp.complete_all(["a"], cache=CACHE, **server.options)
+    assert answer.cached  # type: ignore[union-attr]  # it is found behind the broken line
 
 
 @pytest.mark.req("MAP-5")
