@@ -38,11 +38,6 @@ export function markOf(metadata: unknown): unknown {
   return own(own(metadata, 'jp_nb'), 'display_id');
 }
 
-/** The display ids in these outputs, in their order. */
-function marksOf(outputs: JsonObject[]): unknown[] {
-  return outputs.map(({ metadata }) => markOf(metadata)).filter(mark => mark !== undefined);
-}
-
 /** The index of the output with this display id, or else with this data; or -1. */
 export function placeOf(outputs: IOutputAreaModel, id: unknown, data?: unknown): number {
   let alike = -1;
@@ -334,6 +329,11 @@ export class Showing {
     return alike.map(([id]) => id);
   }
 
+  /** The ids that the outputs of the turn among `outputs` may have, in their order. */
+  private idsOfAll(outputs: JsonObject[]): unknown[][] {
+    return outputs.map(output => this.idsOf(output)).filter(ids => ids.length > 0);
+  }
+
   /**
    * In a shared document: remove copies of outputs, which two pages may have added.
    *
@@ -353,7 +353,7 @@ export class Showing {
 
     const held = shared.getOutputs();
     const drawn = cell.outputs.toJSON();
-    const isInStep = sortedText(marksOf(drawn)) === sortedText(marksOf(held));
+    const isInStep = sortedText(this.idsOfAll(drawn)) === sortedText(this.idsOfAll(held));
     if (!copies.length && isInStep) {
       return;
     }

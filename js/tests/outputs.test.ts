@@ -232,4 +232,14 @@ describe('Showing', () => {
     vi.runAllTimers();
     expect(texts(cell)).toEqual(['one', 'mine']);
   });
+
+  it('stops drawing a copy that another page has removed from the document', () => {
+    const { cell, showing } = start({}, true);
+    showing.update('id', content('one'));
+    showing.end();
+    cell.held = cell.outputs.toJSON();
+    cell.outputs.add(display('one'));
+    vi.runAllTimers();
+    expect(texts(cell)).toEqual(['one']);
+  });
 });
