@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -95,14 +96,21 @@ def test_panel_shows_turns_and_types_commands_that_do_not_run(
         picture(page, "panel-800")
 
 
+def stores_open_panel(response: Any) -> bool:
+    """Return True if JupyterLab has stored a layout in which the panel is open on the right."""
+    request = response.request
+    if "api/workspaces" not in response.url or request.method != "PUT":
+        return False
+    layout = json.loads(request.post_data)["data"]["layout-restorer:data"]
+    return bool(layout["right"]["current"] == "jp-nb-conversations")
+
+
 @pytest.mark.req("PAGE-6")
 def test_open_panel_is_there_after_a_reload_and_commands_follow_the_cell(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook("1", "2", fresh=True)
-    with page.page.expect_response(
-        lambda each: "api/workspaces" in each.url and each.request.method == "PUT"
-    ):
+    with page.page.expect_response(stores_open_panel):
         open_panel(page)
 
     page.page.reload()
