@@ -1,4 +1,4 @@
-"""A turn without edits of cells loads none of their modules."""
+"""A turn without edits of cells loads none of their modules, and a terminal no other storage."""
 
 from __future__ import annotations
 
@@ -82,3 +82,12 @@ def test_turn_without_cells_loads_only_the_entry_of_the_tool(tmp_path: Path) -> 
 def test_turn_with_cells_loads_the_modules_with_its_first_call(tmp_path: Path) -> None:
     loaded = list_loaded(tmp_path, "%%jp -m scripted/edits -t cells\nTidy up.")
     assert "jp_nb.toolkit.builtin.cell_proposals" in loaded
+
+
+def test_load_ext_in_a_terminal_loads_no_storage_of_a_page_or_a_runner(tmp_path: Path) -> None:
+    keep = "import pathlib, sys\npathlib.Path('early.txt').write_text('\\n'.join(sys.modules))"
+    list_loaded(tmp_path, keep, TOOL, "%%jp -m scripted/talk\nAdd.")
+    loaded = (tmp_path / "early.txt").read_text(encoding="utf-8").split()
+    assert "jp_nb.notebook.page.notebook_storage" in loaded
+    for storage in ("page_storage", "live_store", "headless_storage", "carrier_store"):
+        assert f"jp_nb.notebook.page.{storage}" not in loaded
