@@ -89,11 +89,13 @@ class CompletionCache:
         """Find the places of all lines with a key. A damaged line is skipped, except a first one.
 
         If the first line has no key, the user may have given the name of another file. Or the
-        kernel ended while it wrote this line: then nothing follows, or answers of a later call.
+        kernel ended while it wrote this line, which then has at least a part of `_LINE_START`. With
+        a part alone, it must be all of the file, or have answers of a later call behind it: the
+        first line of an indented JSON file is also `{`.
         """
         offset = 0
         line_count = 0
-        has_broken_start = False
+        is_start_cut = False
 
         with os.fdopen(os.dup(self._file), "rb") as file:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
@@ -101,17 +103,17 @@ class CompletionCache:
                 if key is not None:
                     self._places[key] = _LinePlace(offset, len(line))
                 elif offset == 0:
-                    has_broken_start = True
                     beginning = line.rstrip(b"\n")[: len(_LINE_START)]
                     if not _LINE_START.startswith(beginning):
                         raise _make_foreign_file_error(self._path)
+                    is_start_cut = beginning != _LINE_START
 
                 self._is_cut = not line.endswith(b"\n")
                 line_count += 1
                 offset += len(line)
 
         is_cut_alone = line_count == 1 and self._is_cut
-        if has_broken_start and not is_cut_alone and not self._places:
+        if is_start_cut and not is_cut_alone and not self._places:
             raise _make_foreign_file_error(self._path)
 
     def find(self, key: str) -> dict[str, Any] | None:

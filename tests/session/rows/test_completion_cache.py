@@ -125,6 +125,7 @@ def test_cut_line_is_skipped_and_later_lines_are_whole(server: RowServer, cut: i
         b"key",
         b'"',
         b'{"keys": 1}\n{"keys": 2}',
+        b'{\n "cells": []\n}',
     ],
 )
 def test_other_file_is_refused_and_stays(server: RowServer, content: bytes) -> None:
@@ -145,6 +146,22 @@ def test_file_with_the_beginning_of_its_first_line_is_continued(
     assert Path(CACHE).read_bytes().startswith(content + b"\n{")
     [answer] = jp.complete_all(["a"], cache=CACHE, **server.options)
     assert answer.cached  # type: ignore[union-attr]  # it is found behind the broken line
+
+
+@pytest.mark.req("MAP-5")
+@pytest.mark.parametrize(
+    "content",
+    [b'{"key":"0a1b\n{"key":"2c', b'{"key":"0a1b","text":"' + b"x" * 8_000_000 + b'"}\n'],
+    ids=["cut twice", "longer than the lines that are read"],
+)
+def test_file_whose_first_line_cannot_be_read_is_continued(
+    server: RowServer, content: bytes
+) -> None:
+    Path(CACHE).write_bytes(content)
+    for _ in range(2):
+        [answer] = jp.complete_all(["a"], cache=CACHE, **server.options)
+    assert answer.cached  # type: ignore[union-attr]
+    assert Path(CACHE).read_bytes().startswith(content)
 
 
 @pytest.mark.req("MAP-5")
