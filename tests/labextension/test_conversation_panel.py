@@ -101,8 +101,9 @@ def stores_open_panel(response: Any) -> bool:
     request = response.request
     if "api/workspaces" not in response.url or request.method != "PUT":
         return False
-    layout = json.loads(request.post_data)["data"]["layout-restorer:data"]
-    return bool(layout["right"]["current"] == "jp-nb-conversations")
+    # JupyterLab may store other parts of the workspace before the layout.
+    layout = json.loads(request.post_data)["data"].get("layout-restorer:data", {})
+    return bool(layout.get("right", {}).get("current") == "jp-nb-conversations")
 
 
 @pytest.mark.req("PAGE-6")

@@ -86,8 +86,8 @@ def find_running(session: Session, name: str) -> McpSource | None:
     """Return the source of the tools of the configured server `name`, if it was started.
 
     Its `connection` is None before the first start. `connection.state` tells if the server starts,
-    runs, has failed, or has ended.
-    A cassette may replace the server by another kind of source: then return None.
+    runs, has failed, or has ended. A cassette may replace the server by another kind of source:
+    then return None.
 
     `McpSource` is imported late, because few sessions use MCP servers.
     """

@@ -50,7 +50,7 @@ def build_request_fields(
         request: The request.
         answer: The schema of a structured answer.
         betas: The header `anthropic-beta`.
-        abilities: The parts of a request that the model accepts; None to take it from its name.
+        abilities: The parts of a request that the model accepts; None to take them from its name.
         appends: True if the messages contain the demand to call a tool, as an appended change.
         omitted: Receives the parameters that are not sent, each with the reason.
     """

@@ -79,9 +79,11 @@ class CompactionBounds:
         | `count` | the turn after so many turns | the turn so many before the last |
         | `from_end` | the turn so many before the last | the turn so many before the last |
         | `turn` | this turn | this turn |
-        | `duration` | the first turn that began later than so long after the beginning of the
-          conversation | the last turn that began so long ago or earlier |
+        | `duration` | the first turn that began later than this | the last turn that old |
         | `last` | the turn after the newest compaction | (refused by `parse_bound`) |
+
+        A duration of `keep_first` is relative to the beginning of the conversation, and one of
+        `keep_last` to now.
         """
         if keep_last.kind in ("turn", "duration"):
             end = self._find_last_turn(keep_last)

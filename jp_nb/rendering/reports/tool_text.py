@@ -209,7 +209,7 @@ def _list_facts(
 
 def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
     """Return the state of a tool, and how `-t` and `-T` can switch it."""
-    is_on, rule = config.conversation.get_tool_state(name)  # `rule`: who may switch it
+    is_on, rule = config.conversation.get_tool_state(name)  # `rule`: an `allow_toggle`
     word = "on" if is_on else "off"
 
     if rule == "never":
