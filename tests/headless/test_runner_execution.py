@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -74,6 +75,42 @@ def test_interrupted_cell_keeps_its_output_and_is_the_last(
     assert notebook.cells[3].outputs[-1].ename == "KeyboardInterrupt"
     assert notebook.cells[4].outputs == []
     assert hidden_files(path) == []
+
+
+TAKEN_PORTS = """
+from jupyter_client.connect import LocalPortCache
+LocalPortCache.find_available_port = lambda cache, ip: {port}
+"""
+TEMPORARY_FILES = """
+import os, tempfile
+os.environ["TMPDIR"] = tempfile.tempdir = {folder!r}
+"""
+
+
+def test_kernel_needs_no_port_which_another_program_may_take(
+    write_notebook: WriteNotebook,
+) -> None:
+    path = write_notebook("print('first')")
+    with socket.create_server(("127.0.0.1", 0)) as other, TemporaryDirectory(dir="/tmp") as folder:
+        before = TAKEN_PORTS.format(port=other.getsockname()[1])
+        before += TEMPORARY_FILES.format(folder=folder)
+        with running(path, before=before) as process:
+            _, err = process.communicate(timeout=PATIENCE_S)
+        assert (process.returncode, "Traceback" in err) == (0, False), err
+        assert os.listdir(folder) == []  # the sockets went with the kernel
+    assert "first\n" in printed(read(path))
+
+
+def test_kernel_has_ports_where_the_path_of_a_socket_would_be_too_long(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    path = write_notebook("print('first')")
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with running(path, before=TEMPORARY_FILES.format(folder=str(folder))) as process:
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "first\n" in printed(read(path))
 
 
 def test_request_of_an_interrupted_turn_is_recorded(write_notebook: WriteNotebook) -> None:

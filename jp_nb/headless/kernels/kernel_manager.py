@@ -1,15 +1,18 @@
 """Manage kernels of headless runs: fork them, and notice at once when they are ready or have ended.
 
-`jupyter_client` waits for times of silence instead, which is a third of a small run.
+`jupyter_client` waits for times of silence instead, which is a third of a small run, and gives
+kernels network ports that another program may take (`kernel_sockets.py`).
 
-Source: `docs/many-notebooks.md`, `docs/decisions.md` D258,
+Source: `docs/many-notebooks.md`, `docs/decisions.md` D258 and D312,
 https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from pathlib import Path
 from queue import Empty
 from typing import Any, Final, Literal
 
@@ -18,6 +21,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import default
 
+from jp_nb.headless.kernels.kernel_sockets import get_socket_address, make_socket_folder
 from jp_nb.headless.kernels.kernel_template import KernelTemplate, can_fork
 
 RECONNECT_MS: Final = 10
@@ -99,15 +103,41 @@ class PromptKernelClient(AsyncKernelClient):
 
 
 class RunKernelManager(AsyncKernelManager):
-    """Starts kernels of IPython as forks of `template`, if there is one, and notices ends soon."""
+    """Starts kernels of IPython as forks of `template`, if there is one, and notices ends soon.
+
+    Their connection file and their sockets are in a folder that goes with the kernel.
+    """
 
     template: KernelTemplate | None = None
+    _folder: Path | None = None  # None: the kernel has ports, or it has ended
 
     @default("client_factory")
     def _make_client_factory(self) -> type[AsyncKernelClient]:
         return PromptKernelClient
 
-    # `jupyter_client` calls both of these methods.
+    # `jupyter_client` calls all of these methods.
+
+    async def _async_pre_start_kernel(self, **options: Any) -> tuple[list[str], dict[str, Any]]:
+        """Choose where the kernel listens, before its connection file is written."""
+        spec = self.kernel_spec
+        if self._folder is None and spec is not None:
+            self._folder = make_socket_folder(spec)
+
+            if self._folder is not None:
+                self.transport = "ipc"
+                self.ip = get_socket_address(self._folder)
+                self.connection_file = str(self._folder / "connection.json")
+
+        return await super()._async_pre_start_kernel(**options)
+
+    async def _async_cleanup_resources(self, restart: bool = False) -> None:
+        """Remove what belongs to a kernel that has ended; a restarted one keeps its folder."""
+        await super()._async_cleanup_resources(restart)
+        if self._folder is not None and not restart:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    cleanup_resources = _async_cleanup_resources
 
     async def _async_finish_shutdown(
         self,

@@ -18,12 +18,12 @@ from typing import Any, Final, Self
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import NoSuchKernel
-from jupyter_client.manager import AsyncKernelManager
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, require_notebook
 from jp_nb.headless.kernels.execution import make_kernel_config
+from jp_nb.headless.kernels.kernel_manager import RunKernelManager
 from jp_nb.headless.tool_server.tool_cells import iter_tool_cells
 from jp_nb.headless.tool_server.tool_host import ServedTool
 from jp_nb.json_values import JsonObject, as_object
@@ -61,7 +61,7 @@ class KernelTools:
         self._notebook = read_notebook(path)
         kernelspec = self._notebook.metadata.get("kernelspec", {})
         name = str(kernelspec.get("name", "python3"))
-        self._manager = AsyncKernelManager(kernel_name=name, config=make_kernel_config())
+        self._manager = RunKernelManager(kernel_name=name, config=make_kernel_config())
         self._client: AsyncKernelClient | None = None
         self._answers: dict[str, JsonObject] = {}  # the configured ones, by tool and question id
         self._lock = asyncio.Lock()  # held by `_execute`: the kernel runs one request at a time
@@ -109,6 +109,8 @@ class KernelTools:
             self._client.stop_channels()
         if self._manager.has_kernel:
             await self._manager.shutdown_kernel(now=True)
+        else:
+            await self._manager.cleanup_resources()  # of a kernel that ended, or never started
 
     async def load(self) -> list[ServedTool]:
         """Return the tools; `refused` then has the reasons for those that are not offered."""
