@@ -73,7 +73,7 @@ def try_tool(call: Invocation) -> None:
     with report_cancellation():
         if recorded:
             # Someone else may have written the arguments of an untrusted record: the user sees them
-            # and decides.
+            # and decides. Only this can be canceled; a call that the user stops is an interrupt.
             request = ToolCallRequest(id="", name=tool.name, arguments=arguments)
             confirm_untrusted_calls(bench.active, bench.turns.cell_questions, [request])
         bench.call(tools, tool, arguments)

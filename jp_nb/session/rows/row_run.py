@@ -9,6 +9,7 @@ Source: `docs/rows.md`.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -39,6 +40,8 @@ MAX_EQUAL_FAILURES: Final = 20
 """Requests in a row that may fail alike, with none answered, before the others are not sent."""
 FAILURES_OF_ROWS: Final = ("too_long", "output_limit")
 """Kinds of errors that the content of one row causes."""
+_NOT_OF_USER: Final = ("jp_nb", "IPython")
+"""Packages whose lines a warning for the user does not name."""
 
 Submit = Callable[[Coroutine[Any, Any, Completion]], Future[Completion]]
 """Starts a coroutine on the event loop of the requests."""
@@ -132,7 +135,7 @@ class RowRun:
             self._display.finish(self._progress)
 
         if self._cache_problem:
-            warnings.warn(self._cache_problem, stacklevel=3)
+            warnings.warn(self._cache_problem, stacklevel=_find_user_level())
 
         results = [result for result in self._results if result is not None]
         is_partial = self._stopped is not None
@@ -307,6 +310,24 @@ class RowRun:
             if result is None:
                 self._results[index] = Failure(index, stopped.reason, stopped.message)
         self._progress.stopped = stopped.message
+
+
+def _find_user_level() -> int:
+    """Return the number of frames up to the user's line, counted from the caller as 1.
+
+    A warning with this `stacklevel` names that line. `jp.complete_all` is called there, or a cell
+    that has `%%jp --each` begins there, with frames of IPython between. `skip_file_prefixes` of
+    `warnings.warn` would do, but Python 3.11 lacks it.
+    """
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in _NOT_OF_USER:
+            break
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def _is_of_row(error: ProviderError) -> bool:

@@ -195,7 +195,7 @@ assert all(answers), answers
 """
     command = [sys.executable, "-W", "default", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "UserWarning: later answers are not in the cache" in run.stderr
+    assert "<string>:6: UserWarning: later answers are not in the cache" in run.stderr
 
 
 @pytest.mark.req("MAP-18")

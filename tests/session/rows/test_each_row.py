@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,35 @@ def test_cache_keeps_the_answers(shell: IPythonShell, server: RowServer) -> None
     for _ in range(2):
         assert shell.run("%%jp --each texts -o a --cache a.jsonl\n{text}").error is None
     assert len(server.prompts) == 3
+
+
+FULL_DISK = """
+import resource, signal
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+config = Config()
+config.HistoryManager.enabled = False
+shell = InteractiveShell.instance(config=config)
+shell.run_cell("%load_ext jp_nb").raise_error()
+shell.run_cell("texts = ['fine', 'bad', 'great']").raise_error()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+for _ in range(2):
+    shell.run_cell("%%jp --each texts -o answers --cache a.jsonl\\n{text}").raise_error()
+"""
+
+
+@pytest.mark.req("MAP-17", "MAP-5")
+def test_each_cell_warns_that_the_disk_of_its_cache_is_full(
+    folder: Path, server: RowServer
+) -> None:
+    command = [sys.executable, "-W", "default", "-c", FULL_DISK]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert len(server.prompts) == 6
+    warnings = [line for line in run.stderr.splitlines() if "not in the cache" in line]
+    assert [line.partition("-")[0] for line in warnings] == ["<ipython", "<ipython"], run.stderr
+    assert all(">:1: UserWarning: " in line for line in warnings)
 
 
 @pytest.mark.req("MAP-17")
