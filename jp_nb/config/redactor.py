@@ -13,8 +13,10 @@ from threading import Lock
 from pydantic import JsonValue
 
 from jp_nb.config.secret_encodings import (
+    ESCAPE_CHARS,
     ESCAPED_WORD,
     PLAIN_WORD,
+    cut_last_escape,
     iter_encoded_forms,
     iter_unescaped,
 )
@@ -27,6 +29,10 @@ _SHORTEST_FORM = 3
 """Minimum length of a secret without backslashes."""
 _MIN_PARTIAL_CHARS = 4
 """Characters at which a stream recognizes the beginning of a secret, and holds it back."""
+_TAIL_CHARS = _MIN_PARTIAL_CHARS * ESCAPE_CHARS
+"""Length of the shown text that may be the beginning of a secret."""
+_ESCAPE_MARKS = ("\\", "%", "&")
+"""Characters with which escapes begin."""
 
 
 class Redactor:
@@ -110,7 +116,12 @@ class Redactor:
 
     def stream(self) -> RedactedStream:
         """Return a stream that hides the secrets known now."""
-        return RedactedStream(self, self._forms)
+        return RedactedStream(self, self._forms, self._unescaped_forms)
+
+    def find_first(self, text: str) -> int | None:
+        """Return the index of the first secret in `text`; None if there is none."""
+        starts = (start for start, _ in self._find(text))
+        return min(starts, default=None)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the start and the end of each secret in `text`. They may overlap."""
@@ -148,53 +159,74 @@ def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
 class RedactedStream:
     """Removes secrets from a text that arrives in pieces.
 
-    It looks only for the forms of secrets, not for secrets with escapes in them.
-
     The end of the text so far is held back if it may be the beginning of a secret, from
-    `_MIN_PARTIAL_CHARS` characters on. Fewer characters of a secret may therefore be shown, and the
-    rest of it is removed: to recognize it, the last shown characters are searched again.
+    `_MIN_PARTIAL_CHARS` characters on, each of which may be an escape. Fewer characters of a secret
+    may therefore be shown, and the rest of it is removed: to recognize it, the last shown text is
+    searched again.
     """
 
-    def __init__(self, redactor: Redactor, forms: frozenset[str]) -> None:
+    def __init__(
+        self, redactor: Redactor, forms: frozenset[str], unescaped_forms: frozenset[str]
+    ) -> None:
         self._redactor = redactor
         self._forms = forms
-        beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms}
+        self._unescaped_forms = unescaped_forms
+        beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms | unescaped_forms}
         nothing = "(?!)"  # a pattern that never matches
         self._beginning = re.compile("|".join(sorted(beginnings)) or nothing)
         self._longest = max(map(len, forms), default=0)
-        self._tail = ""  # the last characters that were shown
-        self._held = ""  # the characters that are held back
+        self._tail = ""  # the last text that was shown
+        self._held = ""  # the text that is held back
 
     def feed(self, piece: str) -> str:
         """Return the next part of the redacted text."""
         text = self._tail + self._held + piece
         shown_end = len(self._tail)  # the text before it was shown
-        if self._beginning.search(text) is None:  # the usual case
-            self._tail = text[1 - _MIN_PARTIAL_CHARS :]
+        may_be_escaped = any(mark in text for mark in _ESCAPE_MARKS)
+        if not may_be_escaped and self._beginning.search(text) is None:  # the usual case
+            self._tail = text[-_TAIL_CHARS:]
             self._held = ""
             return text[shown_end:]
 
-        starts = [start for start in map(text.find, self._forms) if start >= 0]
-        if starts:
+        first = self._redactor.find_first(text)
+        if first is not None:
             # A secret may begin before `shown_end`. Then its rest is hidden, and what was shown of
             # it is not repeated.
-            first = min(starts)
             text = text[shown_end:first] + self._redactor.hide(text[first:])
             shown_end = 0
 
-        held_count = min(self._count_beginning(text), len(text) - shown_end)
-        end = len(text) - held_count
+        end = max(self._find_beginning(text), shown_end)
         shown = text[shown_end:end]
         self._held = text[end:]
-        self._tail = (self._tail + shown)[1 - _MIN_PARTIAL_CHARS :]
+        self._tail = (self._tail + shown)[-_TAIL_CHARS:]
         return shown
 
-    def _count_beginning(self, text: str) -> int:
+    def _find_beginning(self, text: str) -> int:
+        """Return the index from which the end of `text` can be the beginning of a secret.
+
+        It is the length of `text` if there is none.
+        """
+        start = len(text) - self._count_beginning(text, self._forms)
+
+        # A longer end, such as one of many backslashes, is no beginning of a secret.
+        end_start = max(0, len(text) - self._longest * ESCAPE_CHARS)
+        for unescaped, starts in iter_unescaped(cut_last_escape(text[end_start:])):
+            complete = cut_last_escape(unescaped)
+            count = self._count_beginning(complete, self._unescaped_forms)
+            if count:
+                start = min(start, end_start + starts[len(complete) - count])
+
+        return start
+
+    def _count_beginning(self, text: str, forms: frozenset[str]) -> int:
         """Return how many characters at the end of `text` can be the beginning of a secret."""
         longest = min(self._longest - 1, len(text))
+        if self._beginning.search(text[len(text) - longest :]) is None:  # the usual case
+            return 0
+
         for size in range(longest, _MIN_PARTIAL_CHARS - 1, -1):
             end = text[-size:]
-            if any(form.startswith(end) for form in self._forms):
+            if any(form.startswith(end) for form in forms):
                 return size
         return 0
 

@@ -78,6 +78,14 @@ _ESCAPE_IN_URL: Final = re.compile(
     re.ASCII,
 )
 """As `_ESCAPE`, and the escapes of URLs: `%41`, or `%2541` if the URL was escaped twice."""
+_ESCAPE_BEGINNING: Final = re.compile(
+    r"(?:(?:\\|%(?:25){0,4}5[cC])++(?:x[\da-fA-F]?|u[\da-fA-F]{0,3}|U[\da-fA-F]{0,7})?"
+    r"|%(?:25){0,4}[\da-fA-F]?"
+    r"|&(?:\#(?:[xX][\da-fA-F]{0,12}|\d{0,12}))?)\Z"
+)
+"""The beginning of one escape at the end of a text."""
+ESCAPE_CHARS: Final = 12
+"""Length of an escape, also of one that was escaped again, such as `%255Cu0041`."""
 _LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\\": ""}
 """Replacements of special characters by the letters of their escapes, without backslashes.
 
@@ -106,6 +114,12 @@ def iter_unescaped(text: str) -> Iterator[tuple[str, Sequence[int]]]:
 
         starts = [starts[index] for index in indexes]
         yield text, starts
+
+
+def cut_last_escape(text: str) -> str:
+    r"""Return `text` without an escape at its end that may be incomplete, such as `\u00`."""
+    begun = _ESCAPE_BEGINNING.search(text, max(0, len(text) - ESCAPE_CHARS))
+    return text if begun is None else text[: begun.start()]
 
 
 def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:

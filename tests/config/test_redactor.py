@@ -48,9 +48,7 @@ def test_encoded_secret_is_hidden(encoder: str, secret: str, begin: str, end: st
         assert shown == f"{begin}[gone]{end}"
 
 
-@given(secrets, around, around, st.lists(st.integers(1, 9), min_size=1, max_size=9))
-def test_secret_in_pieces_is_hidden(secret: str, begin: str, end: str, sizes: list[int]) -> None:
-    text = begin + secret + end
+def hide_in_pieces(secret: str, text: str, sizes: list[int]) -> str:
     stream = Redactor("[gone]", secret).stream()
     shown = ""
     at = 0
@@ -58,9 +56,29 @@ def test_secret_in_pieces_is_hidden(secret: str, begin: str, end: str, sizes: li
         size = sizes[at % len(sizes)]
         shown += stream.feed(text[at : at + size])
         at += size
-    shown += stream.finish()
+    return shown + stream.finish()
+
+
+piece_sizes = st.lists(st.integers(1, 9), min_size=1, max_size=9)
+
+
+@given(st.sampled_from([*ENCODERS]), secrets, around, around, piece_sizes)
+def test_secret_in_pieces_is_hidden(
+    encoder: str, secret: str, begin: str, end: str, sizes: list[int]
+) -> None:
+    if encoder.startswith("each"):
+        secret = secret.translate({ord(char): "-" for char in "\\%&"})
+    encoded = ENCODERS[encoder](secret)
+    shown = hide_in_pieces(secret, begin + encoded + end, sizes)
     assert "[gone]" in shown
-    assert secret not in shown
+    assert encoded not in shown
+
+
+@given(secrets, around, piece_sizes)
+def test_pieces_without_the_secret_are_unchanged(secret: str, text: str, sizes: list[int]) -> None:
+    secret = secret.replace("\n", "-")  # a long line of a secret is hidden alone
+    text += secret + text
+    assert hide_in_pieces(secret + "§", text, sizes) == text
 
 
 @given(secrets, around)
@@ -124,3 +142,12 @@ def test_digits_may_follow_a_percent_sign_that_is_encoded_twice() -> None:
 def test_work_is_linear(unit: str) -> None:
     redactor = Redactor("[gone]", "aaaaaaaaaa\\\\\\\\b%%%%\n\na", "\\" * 20 + "b")
     redactor.hide(unit * 300_000)  # a quadratic search would take hours
+
+
+@pytest.mark.parametrize("unit", ["\\", "%", "%25", "%5C", "&#", "\\u0", "\\u0061", "a", "\n"])
+def test_work_for_pieces_is_linear(unit: str) -> None:
+    stream = Redactor("[gone]", "aaaaaaaaaa\\\\\\\\b%%%%\n\na", "\\" * 20 + "b").stream()
+    stream.feed("aaaaaaaaaa")
+    for _ in range(1000):
+        stream.feed(unit * 5)
+    stream.feed(unit * 300_000)

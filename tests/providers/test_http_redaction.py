@@ -111,6 +111,18 @@ def test_at_most_three_characters_of_a_key_in_pieces_are_shown(subtests: pytest.
             assert re.fullmatch(r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown)
 
 
+def test_every_spelling_of_a_key_in_pieces_is_hidden(subtests: pytest.Subtests) -> None:
+    for name, spell in SPELLINGS.items():
+        for size in (1, 2, 3, 5, 9, 40):
+            with subtests.test(spelling=name, size=size):
+                text = f"It is {spell(KEY)}, it is {spell(KEY)}."
+                shown = read_pieces(text[at : at + size] for at in range(0, len(text), size))
+                parts = re.fullmatch(r"It is (.*)\[key\](.*), it is (.*)\[key\](.*)\.", shown)
+                assert parts is not None, shown
+                # Three characters, and a begun escape; at the end, Base64 of less than a character.
+                assert all(len(part) <= 3 * 7 + 6 for part in parts.groups()), shown
+
+
 # --- every place where a server can put it ----------------------------------------------------
 
 
