@@ -139,14 +139,20 @@ export function trustHere(cell: ICodeCellModel): void {
   }
 }
 
-/** Change the outputs of a cell in this page, and not in the shared document. */
+/**
+ * Change the outputs of a cell in this page, and not in the shared document.
+ *
+ * The cell's model writes each change of its outputs with one of two methods.
+ */
 export function changeHere({ sharedModel }: ICodeCellModel, change: () => void): void {
-  const own = sharedModel as { updateOutputs?: unknown };
+  const own = sharedModel as { updateOutputs?: unknown; clearOutputs?: unknown };
   own.updateOutputs = () => undefined;
+  own.clearOutputs = () => undefined;
   try {
     change();
   } finally {
     delete own.updateOutputs;
+    delete own.clearOutputs;
   }
 }
 

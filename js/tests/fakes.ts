@@ -37,7 +37,7 @@ export class FakeOutputs {
 
   clear(): void {
     this.items = [];
-    this.changed.emit({ type: 'remove' });
+    this.changed.emit({ type: 'clear' });
   }
 
   fromJSON(outputs: IOutput[]): void {
@@ -62,7 +62,13 @@ export class FakeCell {
     readonly id: string,
     public source = '',
     readonly type = 'code'
-  ) {}
+  ) {
+    this.outputs.changed.connect((_, { type }) => {
+      if (type === 'clear') {
+        this.sharedModel.clearOutputs();
+      }
+    });
+  }
 
   clearExecution(): void {
     this.outputs.clear();
@@ -79,6 +85,9 @@ export class FakeCell {
     getOutputs: () => structuredClone(this.held ?? this.outputs.items),
     updateOutputs: (start: number, end: number, outputs: IOutput[]) => {
       (this.held ?? this.outputs.items).splice(start, end - start, ...outputs);
+    },
+    clearOutputs: () => {
+      this.held = this.held && [];
     }
   };
 

@@ -242,4 +242,16 @@ describe('Showing', () => {
     vi.runAllTimers();
     expect(texts(cell)).toEqual(['one']);
   });
+
+  it('leaves the document as it is when the page draws other outputs', () => {
+    const { cell, showing } = start({}, true);
+    showing.update('id', content('one'));
+    showing.end();
+    cell.held = cell.outputs.toJSON();
+    cell.outputs.items = [display('other')];
+    cell.outputs.add(display('another'));
+    vi.runAllTimers();
+    expect(texts(cell)).toEqual(['one']);
+    expect(cell.held).toEqual([display('one')]);
+  });
 });

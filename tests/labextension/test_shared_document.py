@@ -281,6 +281,36 @@ def test_page_takes_over_from_one_that_hangs(decides: SharedPages) -> None:
     assert_noted_once(first, second, by=ADA)
 
 
+# The page then draws another output than the document holds: JupyterLab appends the output that is
+# inserted before the answer, and removes the first one that it draws. The copy lets the page look.
+CONFUSE = f"""() => {{
+    const {{ sharedModel }} = {MODEL}.cells.get(1);
+    const answer = sharedModel.getOutputs();
+    const other = {{ output_type: "display_data", data: {{}}, metadata: {{}} }};
+    sharedModel.updateOutputs(0, 0, [other]);
+    sharedModel.updateOutputs(0, 1, []);
+    sharedModel.updateOutputs(1, 1, answer);
+}}"""
+
+
+def test_page_that_draws_another_output_than_the_document_keeps_that_of_the_document(
+    decides: SharedPages,
+) -> None:
+    (page,) = decides.open(*DECIDE, pages=1)
+    run(page, 0, until="kept")
+    page.run_cell(1)
+    for asked in (1, 2):
+        keys(page, "Space", "Enter")
+        page.page.wait_for_function(ANSWERS, arg=[1, asked])
+    page.output_text(1, contains="Noted.")
+    page.wait_for_kernel_status("idle")
+
+    page.page.evaluate(CONFUSE)
+
+    wait_for_one_output(page)
+    assert page.output_text(1, contains="Noted.").count("Noted.") == 1
+
+
 @pytest.mark.deep
 def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
     shared_pages: SharedPages,
