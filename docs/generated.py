@@ -31,8 +31,8 @@ from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.ignored_settings import IGNORED_SETTINGS
+from jp_nb.notebook.ask_options import ASK_OPTIONS, ASK_USAGE
 from jp_nb.notebook.magic_help import list_groups
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

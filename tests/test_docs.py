@@ -16,7 +16,8 @@ import pytest
 
 import jp_nb
 from jp_nb import _MODULES
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
+from jp_nb.notebook.ask_options import ASK_OPTIONS
+from jp_nb.notebook.subcommands import SUBCOMMANDS
 from tests.kit.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]

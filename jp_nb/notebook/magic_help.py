@@ -1,4 +1,4 @@
-"""The texts of `%jp?` and `%%jp?`, from the tables in `subcommands.py`.
+"""The texts of `%jp?` and `%%jp?`, from the tables in `ask_options.py` and `subcommands.py`.
 
 Source: `docs/guide.md`.
 """
@@ -9,8 +9,9 @@ import textwrap
 from collections.abc import Mapping
 from typing import Final
 
+from jp_nb.notebook.ask_options import ASK_OPTIONS
 from jp_nb.notebook.magic_options import MagicOption
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
+from jp_nb.notebook.subcommands import SUBCOMMANDS
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "First steps": ("models", "log", "undo", "new", "doctor"),

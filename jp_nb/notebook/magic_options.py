@@ -1,6 +1,6 @@
 """The types of the magics' tables: an option, a subcommand, and the kinds of completions.
 
-`subcommands.py` has the tables.
+`ask_options.py` and `subcommands.py` have the tables.
 
 Source: `docs/guide.md`, `docs/extending.md`.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from jp_nb.config.directives import Directive, DirectiveKind
+from jp_nb.errors import UsageError
 
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
@@ -76,6 +79,25 @@ class MagicOption:
     def spellings(self) -> str:
         """All flags with the name of the value."""
         return ", ".join(f"{flag} {self.takes or self.beside}".strip() for flag in self.flags)
+
+
+def make_directive_option(
+    kind: DirectiveKind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
+) -> MagicOption:
+    """Return an option that changes the configuration, in the way that `kind` names.
+
+    All such options of a line form one list, because their changes apply in the order in which the
+    user wrote them.
+    """
+
+    def parse(flag: str, text: str | None) -> Directive:
+        if kind in ("tool", "no_tool") and text is not None and not text.strip():
+            raise UsageError(
+                f"`{flag}` takes the name of a tool or toolset, or no name for all tools."
+            )
+        return Directive(kind, text or "")
+
+    return MagicOption(flags, help_text, takes, offers, into="directives", parse=parse)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The tables of the magics: options of `%%jp`, and subcommands of `%jp`.
+"""The table of the subcommands of `%jp`.
 
-Parsing, errors, help, completion, and the reference read these tables. The module of a
-subcommand's action is imported when the subcommand first runs.
+Parsing, errors, help, completion, and the reference read it. `magic_options.py` explains its
+fields. The module of a subcommand's action is imported when the subcommand first runs.
 
 Source: `docs/guide.md`, `docs/extending.md`.
 """
@@ -11,119 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from jp_nb.config.directives import Directive, DirectiveKind
-from jp_nb.errors import UsageError
-from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
-
-
-def _make_directive_option(
-    kind: DirectiveKind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
-) -> MagicOption:
-    """Return an option that changes the configuration.
-
-    The changes apply in the order in which the user wrote these options on the line.
-    """
-
-    def parse(flag: str, text: str | None) -> Directive:
-        if kind in ("tool", "no_tool") and text is not None and not text.strip():
-            raise UsageError(
-                f"`{flag}` takes the name of a tool or toolset, or no name for all tools."
-            )
-        return Directive(kind, text or "")
-
-    return MagicOption(flags, help_text, takes, offers, into="directives", parse=parse)
+from jp_nb.notebook.ask_options import NO_CFG_OPTION
+from jp_nb.notebook.magic_options import MagicOption, Subcommand, make_directive_option
 
 
 def _keep_text(_flag: str, text: str | None) -> str | None:
     """Return the value of an option that may be repeated: the values then form a list."""
     return text
 
-
-_NO_CFG: Final = "revert the assignment X, or the settings of the configuration file X"
-
-ASK_OPTIONS: Final = (
-    MagicOption(
-        ("-m", "--model"),
-        "use this model, `PROVIDER/NAME` or an alias, for this and later turns",
-        takes="MODEL",
-        offers="model",
-    ),
-    _make_directive_option(
-        "cfg",
-        ("-c", "--cfg"),
-        "change the configuration: `path=value`, `path:=json`, `path+=value`, a JSON object, "
-        "or the name of a configuration file",
-        takes="X",
-        offers="change",
-    ),
-    _make_directive_option("no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"),
-    _make_directive_option(
-        "tool",
-        ("-t", "--tool"),
-        "enable a tool or toolset for this and later turns; without a name, all tools",
-        takes="[NAME]",
-        offers="tool or toolset",
-    ),
-    _make_directive_option(
-        "no_tool",
-        ("-T", "--no-tool"),
-        "disable a tool or toolset for this and later turns; without a name, all tools",
-        takes="[NAME]",
-        offers="tool or toolset",
-    ),
-    _make_directive_option(
-        "attach",
-        ("-a", "--attachment"),
-        "attach a file, a file pattern, or a variable, for this and later turns",
-        takes="FILE",
-        offers="attachment",
-    ),
-    # `tool_uses` has the name of a tool, True for any tool, or False for none.
-    MagicOption(
-        ("-u", "--tool-use"),
-        "require a tool call in the first request of this turn; without a name, of any tool",
-        takes="[NAME]",
-        offers="tool",
-        into="tool_uses",
-        parse=lambda _, name: True if name is None else name,
-    ),
-    MagicOption(
-        ("-U", "--no-tool-use"),
-        "forbid tool calls in the first request of this turn",
-        into="tool_uses",
-        parse=lambda *_: False,
-    ),
-    MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
-    MagicOption(("-k", "--compact"), "compact the conversation first, as `%jp compact` does"),
-    MagicOption(
-        ("--plan",),
-        "change nothing in this turn before you have approved the model's "
-        "plan; only tools that change nothing run before",
-    ),
-    MagicOption(
-        ("-s", "--schema"),
-        "require an answer that matches NAME, a type or JSON schema in the notebook",
-        takes="NAME",
-        offers="schema",
-    ),
-    MagicOption(
-        ("-o", "--out"), "bind the result to the variable NAME, in addition to `_jp`", takes="NAME"
-    ),
-    MagicOption(("--strict",), "fail the cell if no user can answer a question"),
-    MagicOption(
-        ("--each",),
-        "ask outside of the conversation, for each row of ROWS, a frame, series, or list in the "
-        "notebook. The text is a template with the names of columns in braces",
-        takes="ROWS",
-        offers="rows",
-    ),
-    MagicOption(
-        ("--cache",),
-        "keep the answers of `--each` in FILE, and ask only for missing ones",
-        takes="FILE",
-        offers="file",
-    ),
-)
 
 _TABLE: Final = (
     Subcommand(
@@ -144,19 +39,17 @@ _TABLE: Final = (
                 offers="path",
                 parse=_keep_text,
             ),
-            _make_directive_option(
+            make_directive_option(
                 "unset",
                 ("--unset",),
                 "remove the value that this conversation set at PATH",
                 takes="PATH",
                 offers="path",
             ),
-            _make_directive_option(
+            make_directive_option(
                 "cfg", ("-c", "--cfg"), "apply a configuration file", takes="X", offers="change"
             ),
-            _make_directive_option(
-                "no_cfg", ("-C", "--no-cfg"), _NO_CFG, takes="X", offers="change"
-            ),
+            NO_CFG_OPTION,
             MagicOption(
                 ("--user",),
                 "save the change in your user configuration, for all notebooks",
@@ -412,7 +305,7 @@ _TABLE: Final = (
             ),
             MagicOption(("--keep-first",), "keep the first N turns unchanged", takes="N"),
             MagicOption(("--keep-last",), "keep the last N turns unchanged", takes="N"),
-            _make_directive_option(
+            make_directive_option(
                 "cfg",
                 ("-c", "--cfg"),
                 "apply a setting or a configuration file to this compaction only",
@@ -500,4 +393,3 @@ _TABLE: Final = (
 
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}
 """Subcommands by name, in the order of the help."""
-ASK_USAGE: Final = f"%%jp {' '.join(x.usage for x in ASK_OPTIONS)}   and the request below"

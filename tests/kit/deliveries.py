@@ -130,11 +130,11 @@ class RecordDelivery:
 
     def find_state(self, state: str) -> tuple[str, int] | None:
         """Return the conversation and the number of entries in a state of the page."""
-        return self._delivery.find_state(state)
+        return self._delivery.content.find_state(state)
 
     def count_states(self) -> int:
         """Return the number of states that are remembered."""
-        return len(self._delivery._states)
+        return len(self._delivery.content._states)
 
     def deliver(self, now: float = 0.0) -> list[dict[str, Any]]:
         """Return all messages at the time `now`, each of them acknowledged."""
@@ -210,7 +210,7 @@ class KnownPages:
 
     def writes_outputs(self, page: str, session: str) -> bool:
         """Return True if `page` must write the outputs of cells that `session` ran."""
-        return self._pages.take_over_outputs(page, session)
+        return self._pages.shared.take_over_outputs(page, session)
 
     def is_asked(self, session: str, now: float) -> bool:
         """Miss an output of `session` at the time `now`; return True if its page is asked."""

@@ -1,4 +1,4 @@
-"""Parse the lines of `%%jp` and `%jp SUBCOMMAND` by the tables in `subcommands.py`.
+"""Parse the lines of `%%jp` (table: `ask_options.py`) and `%jp SUBCOMMAND` (`subcommands.py`).
 
 A table has a `MagicOption` for each option, with its flags, the name `takes` of its value ("" for a
 flag without one), and perhaps `choices` or a function `parse`. `magic_options.py` explains all
@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 from jp_nb.errors import UsageError
+from jp_nb.notebook.ask_options import ASK_OPTIONS, ASK_USAGE
 from jp_nb.notebook.magic_options import MagicOption, Subcommand
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE
 
 
 class OptionParser(argparse.ArgumentParser):

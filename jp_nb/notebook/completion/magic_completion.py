@@ -19,6 +19,7 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion
 
+from jp_nb.notebook.ask_options import ASK_OPTIONS
 from jp_nb.notebook.completion.completion_names import Names
 from jp_nb.notebook.completion.completion_offers import OFFERED, complete_path
 from jp_nb.notebook.completion.completion_words import (
@@ -29,7 +30,7 @@ from jp_nb.notebook.completion.completion_words import (
 )
 from jp_nb.notebook.completion.tab_completions import TabCompletions, match_prefix
 from jp_nb.notebook.magic_options import MagicOption, Offer, Subcommand
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
+from jp_nb.notebook.subcommands import SUBCOMMANDS
 from jp_nb.session.session import Session
 
 _log = logging.getLogger(__name__)

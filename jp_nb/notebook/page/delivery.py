@@ -1,9 +1,9 @@
 """Deliver the newest snapshot of the document to a page: one write after the other.
 
-One message is sent at a time, and repeated until the page acknowledges it. The content of a page is
-known from its `hello`, and from the writes that it has acknowledged. `write_composer.py` makes the
-writes. This module has no threads: `page_sender.py` sends, `page_receiver.py` receives, and
-`page_deliveries.py` has the deliveries to several pages. The messages:
+One message is sent at a time, and repeated until the page acknowledges it (`transfer.py`).
+`known_content.py` has the content that the page is known to hold, and `write_composer.py` makes the
+writes that change it. This module has no threads: `page_sender.py` sends, `page_receiver.py`
+receives, and `page_deliveries.py` has the deliveries to several pages. The messages:
 
     hello: the page says its content, and names it with a *state*
     write: the page changes its content from the state `expect` to `state`
@@ -22,40 +22,31 @@ from typing import Any
 
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
-from jp_nb.notebook.page.page_copy import PageCopy, find_held, format_head
+from jp_nb.notebook.page.known_content import KnownContent
+from jp_nb.notebook.page.page_copy import PageCopy
 from jp_nb.notebook.page.pieces import select_batch
 from jp_nb.notebook.page.protocol import MessageNumbering
-from jp_nb.notebook.page.stored_keys import StoredKeys
-from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, Transfer, WriteComposer
+from jp_nb.notebook.page.transfer import Transfer
+from jp_nb.notebook.page.write_composer import MAX_BATCH_BYTES, WriteComposer
 from jp_nb.record.documents.document import Document
-from jp_nb.record.documents.merge import starts_with
-from jp_nb.record.documents.record_shape import get_events
 
-MAX_RESEND_S = 60.0
-"""Longest time between two repetitions of a message."""
 MIN_BATCH_INTERVAL_S = 0.1
 """Shortest time between two messages with appended entries."""
-
-MAX_KNOWN_STATES = 1_024
-"""Limit of the states of a page that are remembered, for saves that take long."""
 
 
 class PageDelivery:
     """Selects the messages that update a page to the newest snapshot of the document.
 
-    The *target* is the newest snapshot. The *copy* is the content that the page is known to hold. A
-    *transfer* is the write that is under way, in one message or several. Once the last one is
-    acknowledged, its result is the new copy.
+    The *target* is the newest snapshot. A *transfer* is the write that is under way, in one message
+    or several. Once the last one is acknowledged, its result is the new content of the page.
 
     If a message is not acknowledged within `resend` seconds, `next_message` returns it or a `pull`
-    again, at intervals that double up to `MAX_RESEND_S`. Not thread-safe: hold the lock of the link
-    in all methods.
+    again. Not thread-safe: hold the lock of the link in all methods.
 
     Attributes:
         page: Id of the page, which alone acts on the writes.
         is_shared: True if pages share the document: then earlier entries are put into segments.
-        replaces: True if the page may still hold a document that a whole write must replace. It is
-            not enough to append entries to it. It ends when such a write is acknowledged.
+        content: The content that the page is known to hold.
         is_silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
@@ -67,22 +58,12 @@ class PageDelivery:
         self._resend = resend
         self._target: DocumentSnapshot | None = None
         self._has_changes = False  # False until the document changes for the first time
-
-        # The content that `hello` reports becomes the copy when it is compared with the target.
-        # Nothing is written to a page without a copy.
-        self._reported: PageCopy | None = None
-        self._copy: PageCopy | None = None
-
         self._transfer: Transfer | None = None
         self._next_batch_at = 0.0  # monotonic time of the next append, at the earliest
         self._skips_interval = False  # True to append earlier, because a thread waits for it
-
-        # By the names of the page's states, the oldest first: the active conversation of the page
-        # in that state, and the number of its entries.
-        self._states: dict[str, tuple[str, int]] = {}
         self.page = page
         self.is_shared = is_shared
-        self.replaces = False
+        self.content = KnownContent()
         self.is_silent = False
         self.latency: float | None = None
 
@@ -90,8 +71,10 @@ class PageDelivery:
         """Deliver the same document as `other`."""
         self._target = other._target
         self._has_changes = other._has_changes
-        self.replaces = other.replaces
+        self.content.is_outdated = other.content.is_outdated
         self.latency = other.latency
+
+    # --- the document ------------------------------------------------------------------------
 
     @property
     def stream(self) -> str | None:
@@ -114,98 +97,34 @@ class PageDelivery:
         not enough to append the new ones.
         """
         self._target = DocumentSnapshot(document)
-        if self._copy is not None and self._copy.stream == self._target.stream:
-            self._copy.head_text = ""  # repaired: the copy in the page is outdated
-
         self._has_changes = True
-        self.replaces = True
-        self._states.clear()
+        self.content.mark_outdated(self._target)
         self.discard_transfer()
 
     # --- the content of the page -------------------------------------------------------------
 
     def set_content(self, copy: PageCopy) -> None:
         """Set the content of the page. Call `match_record` or `set_other_record` next."""
-        self._reported = copy
-        self._copy = None
+        self.content.report(copy)
         self.discard_transfer()
 
-    @property
-    def is_compared(self) -> bool:
-        """True if the content of the page was compared, so that the page may be written."""
-        return self._copy is not None
-
     def set_other_record(self, stream: str, stored: JsonObject | None = None) -> None:
-        """Note that another conversation, `stream`, is active in the page; it will be replaced.
+        """Compare the page with the document, if another conversation, `stream`, is active there.
 
-        `RecordComparison` has added the conversations of the page to the document, so none is lost.
-
-        `stored` is the whole record of the page. None if it is unknown or unreadable: then no
-        conversation in it can be copied within the page.
+        `stored` is the whole record of the page; None if it is unknown or unreadable.
         """
-        copy = self._get_content()
-        self._copy = copy
-        copy.stream = stream
-        copy.length = len(get_events(stored or {}))
-        copy.head_text = ""
-        if stored is not None and self._target is not None:
-            copy.held = find_held(self._target.others, stored)
-
-        self._remember_state()
+        assert self._target is not None  # a page is compared once there is a document
+        self.content.match_other(stream, stored, self._target)
 
     def match_record(self, stored: JsonObject) -> bool:
-        """Note that the page holds `stored`, a record with the same active conversation.
+        """Compare `stored`, the record of a page with the same active conversation.
 
         Return False, and write nothing, if its entries are not the beginning of ours.
         """
-        target = self._target
-        events = get_events(stored)
-        assert target is not None
-        copy = self._get_content()
-
-        if starts_with(target.entries[: target.length], events):
-            copy.length = len(events)
-            # Before the first change, another head is no reason to write: loading may have
-            # completed it, and the user has only opened the notebook.
-            copy.head_text = format_head(stored) if self._has_changes else target.head_text
-            copy.held = find_held(target.others, stored)
-        elif self.replaces:  # repaired, and not yet sent
-            copy.length = 0
-            copy.head_text = ""
-        else:
-            return False
-
-        copy.stream = target.stream
-        self._copy = copy
-        self._remember_state()
-        return True
-
-    def _get_content(self) -> PageCopy:
-        """Return the latest content of the page; an empty one if the page said none."""
-        return self._reported or self._copy or PageCopy("", StoredKeys())
-
-    def _remember_state(self) -> None:
-        """Remember the entries that the page has in its state, for a save that it reports later."""
-        copy = self._copy
-        if copy is None or self.replaces:
-            return  # a save of the old document is not one of the new
-
-        self._states.pop(copy.state, None)
-        self._states[copy.state] = (copy.stream, copy.length)
-        if len(self._states) > MAX_KNOWN_STATES:
-            del self._states[next(iter(self._states))]
-
-    def find_state(self, state: str) -> tuple[str, int] | None:
-        """Return the active conversation and its number of entries in a state of the page.
-
-        None if the page is not known to have had this state.
-        """
-        return self._states.get(state)
-
-    @property
-    def delivered(self) -> tuple[str, int]:
-        """The id of the page's active conversation, and its number of entries there."""
-        return (self._copy.stream, self._copy.length) if self._copy else ("", 0)
+        assert self._target is not None  # as above
+        # Before the first change, another head is no reason to write: loading may have completed
+        # it, and the user has only opened the notebook.
+        return self.content.match_same(stored, self._target, head_counts=self._has_changes)
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -243,10 +162,10 @@ class PageDelivery:
             return None
 
         self.is_silent = True
-        transfer.note_repeated(now, min(self._resend * 2 ** (transfer.tries + 1), MAX_RESEND_S))
+        transfer.note_repeated(now, self._resend)
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
-        if self.is_shared or transfer.tries > 1:
+        if self.is_shared or transfer.is_repeated_in_vain:
             return self._numbering.make_message("pull")
 
         return transfer.messages[0]
@@ -264,28 +183,22 @@ class PageDelivery:
             transfer.ask_again()  # the page holds something else than the write
             return
 
-        transfer.messages.popleft()
-        transfer.is_sent = False  # the next message was not sent yet
+        transfer.note_acknowledged()
         self.latency = now - transfer.sent_at
         if is_last:
             self._finish_transfer(transfer)
 
     def _finish_transfer(self, transfer: Transfer) -> None:
         """Note that the page has acknowledged all messages, and holds the result."""
-        self._copy = transfer.result
-        self._reported = None
+        self.content.set_written(transfer.result, is_whole=transfer.is_whole)
         self._transfer = None
-        if transfer.replaces:
-            self.replaces = False
         if self.is_settled:
             self._skips_interval = False
-
-        self._remember_state()
 
     def handle_nack(self, answer: Mapping[str, Any]) -> None:
         """Handle a `nack`: the page has not written anything."""
         if answer.get("page") != self.page or answer.get("why") == "stale":
-            return  # `hello` follows, with the state of the page
+            return  # after `stale`, the page sends a `hello` with its state
         if self._transfer is not None and self._transfer.is_awaiting(answer.get("seq")):
             self._transfer.ask_again()
 
@@ -294,24 +207,20 @@ class PageDelivery:
         self._transfer = None
 
     def _lacks_something(self) -> bool:
-        """Return True if the page may be written, and its copy differs from the target."""
-        target = self._target
-        copy = self._copy
-        if target is None or copy is None or not self._has_changes:
+        """Return True if the page may be written, and its content differs from the target."""
+        if self._target is None or self.content.copy is None or not self._has_changes:
             return False
-        if copy.stream != target.stream:
-            return bool(copy.stream or target.length or target.others)
-        return self.replaces or copy.length < target.length or copy.head_text != target.head_text
+        return self.content.lacks(self._target)
 
     def _compose(self, now: float) -> Transfer | None:
         """Return the next write; None if the page has everything, or the interval is not over."""
         target = self._target
-        copy = self._copy
+        copy = self.content.copy
         if target is None or copy is None or not self._lacks_something():
             return None
 
         composer = WriteComposer(self._numbering, self.page, is_shared=self.is_shared)
-        if self.replaces or copy.stream != target.stream:
+        if self.content.is_outdated or copy.stream != target.stream:
             return composer.compose_whole(target, copy)
         if now < self._next_batch_at and not self._skips_interval:
             return None

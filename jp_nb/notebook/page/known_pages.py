@@ -10,12 +10,10 @@ header of each Jupyter message, also in the request that runs a cell. So it tell
 a cell. A `Hello` has the session twice: as `client`, and as `session` only if the page shares a
 document.
 
-In a shared document, only the page that ran a cell writes the cell's outputs, because two pages
-would show each output twice. If that page has left, another page must write them, its *successor*:
-the first page that lacks these outputs, because it has opened, or because it asks for them. Such a
-page is put into `lacking_pages`, also after another page has left. `OutputSender`
-(`output_sender.py`) calls `take_over_outputs` for it. From then on, it is the successor until it
-leaves too.
+A page may lack the outputs of running cells, because it has opened later. `lacking_pages` has these
+pages until the outputs are sent to them. In a shared document, the page that ran a cell writes the
+cell's outputs. If it has left, a page that lacks them must write them, its *successor*
+(`shared_pages.py`).
 
 Source: `docs/protocol.md`.
 """
@@ -28,6 +26,7 @@ from typing import Final
 
 from jp_nb.notebook.page.followed_page import FollowedPage
 from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.shared_pages import SharedPages
 from jp_nb.record.documents.record_shape import get_conversation_id
 
 MAX_KNOWN_PAGES: Final = 64
@@ -38,9 +37,6 @@ MAX_CLIENTS: Final = 64
 
 MAX_LACKING: Final = 32
 """Limit of requests of pages for outputs. A page repeats a request that is dropped."""
-
-MAX_DEPARTED: Final = 64
-"""Limit of the sessions of pages that have left; the oldest is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +53,11 @@ class _KnownPage:
 
     Attributes:
         supports_printed: True if the page can show the text that user code has printed.
-        shared_session: The session of the page, if it shares a document; else "".
         is_editor: True if the page shares a document, and can edit its cells.
-        presence_asked_at: The monotonic time since when the page must show that it is still open,
-            because it should have written outputs. None if no message is awaited.
     """
 
     supports_printed: bool
-    shared_session: str = ""
     is_editor: bool = False
-    presence_asked_at: float | None = None
 
 
 class Pages:
@@ -76,6 +67,7 @@ class Pages:
 
     Attributes:
         followed: The page that the kernel follows.
+        shared: Those of the pages that share a document.
         lacking_pages: Pages to which the outputs of running cells must be sent, oldest first.
         has_met_page: True once a page has shown the notebook, also if it has left since.
     """
@@ -84,6 +76,7 @@ class Pages:
         self._patience = patience
         self.has_met_page = False
         self.followed = FollowedPage(patience=patience)
+        self.shared = SharedPages()
         self.lacking_pages: deque[LackingPage] = deque(maxlen=MAX_KNOWN_PAGES)
 
         # Pages of the notebook by their ids, in the order of their first message.
@@ -93,11 +86,8 @@ class Pages:
         self._sessions: deque[str] = deque(maxlen=MAX_CLIENTS)
         self._other_sessions: deque[str] = deque(maxlen=MAX_CLIENTS)
 
-        # Sessions of pages that shared a document and have left. For each, the id of the successor
-        # that writes the outputs of its cells, once there is one.
-        self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)
-        self._output_writers: dict[str, str] = {}
-        self._lacks_successor = False  # True until a page takes over from one that has left
+        # True if a page has left, and no page has joined since that can be its successor.
+        self._lacks_successor = False
 
     def is_known(self, page: str) -> bool:
         """Return True if `page` shows the notebook."""
@@ -108,13 +98,11 @@ class Pages:
 
         A message `hello` also has the `path` that the page shows.
         """
-        known = self._known.get(page)
-        if known is None:
+        if not self.is_known(page):
             return False
 
-        known.presence_asked_at = None
+        self.shared.record_message(page)
         self.followed.record_message(page, path)
-
         return True
 
     # --- joining and leaving -----------------------------------------------------------------
@@ -146,14 +134,12 @@ class Pages:
             self._sessions.append(hello.client)
 
         if hello.session:
-            known.shared_session = hello.session
-            if hello.session in self._departed:  # the user canceled the closing of the tab
-                self._departed.remove(hello.session)
+            self.shared.join(hello.page, hello.session)
 
     def find_editor(self, session: str) -> str | None:
         """Return the page of `session` if it shares the document and can edit its cells."""
         for page, known in self._known.items():
-            if known.is_editor and known.shared_session == session:
+            if known.is_editor and self.shared.has_session(page, session):
                 return page
         return None
 
@@ -161,6 +147,7 @@ class Pages:
         kept = (self.followed.page, newest)
         oldest = next(page for page in self._known if page not in kept)
         del self._known[oldest]
+        self.shared.forget(oldest)
 
     def leave(self, page: str, successor: str = "") -> bool:
         """Remove `page`; return True if other pages remain, which should send `hello`.
@@ -170,17 +157,15 @@ class Pages:
         pages for a `hello`: the others may be gone without `bye`. A page that shares no document
         stays known: nothing must be taken over from it.
         """
-        known = self._known.get(page)
-        if known is None or not known.shared_session:
+        if page not in self.shared:
             return False
 
         del self._known[page]
-        self._depart(known.shared_session)
+        self.shared.leave(page)
         if page == self.followed.page:
             self.followed.is_silent = True
 
-        others_remain = any(other.shared_session for other in self._known.values())
-        if not others_remain:
+        if not self.shared.are_open:
             return False
 
         if successor:
@@ -189,13 +174,6 @@ class Pages:
             self._lacks_successor = True
 
         return True
-
-    def _depart(self, session: str) -> None:
-        """Add `session` to those that have left, and forget the writers for forgotten ones."""
-        self._departed.append(session)
-        for departed in [*self._output_writers]:
-            if departed not in self._departed:
-                del self._output_writers[departed]
 
     # --- other notebooks on the same kernel --------------------------------------------------
 
@@ -246,30 +224,6 @@ class Pages:
         known = self._known.get(page)
         return known is not None and known.supports_printed
 
-    def has_session(self, page: str, session: str) -> bool:
-        """Return True if `page`, which shares a document, has this session."""
-        known = self._known.get(page)
-        return known is not None and known.shared_session == session and bool(session)
-
-    def take_over_outputs(self, page: str, session: str) -> bool:
-        """Let `page` write the outputs of the cells that `session` ran, if no page does that.
-
-        Return True if `page` must write them: the page that ran the cells has left, and no open
-        page has taken over, or `page` is the one that has.
-        """
-        if session not in self._departed:
-            return False
-
-        writer = self._output_writers.get(session, "")
-        if not self._shares_document(writer):
-            self._output_writers[session] = page
-
-        return self._output_writers[session] == page
-
-    def _shares_document(self, page: str) -> bool:
-        known = self._known.get(page)
-        return known is not None and bool(known.shared_session)
-
     def note_missing_outputs(self, session: str, now: float) -> bool:
         """Note that a page lacks outputs that the page with `session` should have written.
 
@@ -277,23 +231,15 @@ class Pages:
         successor should have written them, and is asked instead. A page that sends no message
         within `patience` seconds after the first call has left without `bye`, and is removed.
         """
-        page = self._find_expected_writer(session)
-        if not self._shares_document(page):
+        writer = self.shared.find_writer(session)
+        if writer is None:
             return False
 
-        known = self._known[page]
-        if known.presence_asked_at is None:
-            known.presence_asked_at = now
+        waited = self.shared.await_message(writer, now)
+        if waited is None:
             return True
 
-        if now - known.presence_asked_at >= self._patience:
-            self.leave(page)
+        if waited >= self._patience:
+            self.leave(writer)
 
         return False
-
-    def _find_expected_writer(self, session: str) -> str:
-        """Return the page of `session`, or its successor; "" if there is none."""
-        for page, known in self._known.items():
-            if known.shared_session and known.shared_session == session:
-                return page
-        return self._output_writers.get(session, "")

@@ -213,7 +213,7 @@ class LiveStore:
 
         with self._lock:
             hello = self._link.pages.followed.hello
-            delivered = self._delivery.delivered
+            delivered = self._delivery.content.delivered
 
         page = hello.page if hello else ""
         path = hello.path if hello else ""

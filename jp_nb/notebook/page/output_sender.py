@@ -71,16 +71,16 @@ class OutputSender:
         """
         pages = self._link.pages
         if not lacking.request:
-            return pages.take_over_outputs(lacking.page, cell.session)
+            return pages.shared.take_over_outputs(lacking.page, cell.session)
 
         # The page that ran the cell lacks its outputs if the user has run the cell again.
-        if pages.has_session(lacking.page, cell.session):
+        if pages.shared.has_session(lacking.page, cell.session):
             return True
-        if pages.take_over_outputs(lacking.page, cell.session):
+        if pages.shared.take_over_outputs(lacking.page, cell.session):
             return True
 
         # Another page should have written them: the one that ran the cell, or its successor. If it
         # does not answer, it is removed in a later call, and this page takes over.
         if pages.note_missing_outputs(cell.session, time.monotonic()):
             self._link.ask_for_hello()
-        return pages.take_over_outputs(lacking.page, cell.session)
+        return pages.shared.take_over_outputs(lacking.page, cell.session)

@@ -65,7 +65,7 @@ class PageDeliveries:
     def list_uncompared(self) -> list[str]:
         """Return the second windows whose content was not compared with the document."""
         others = [delivery for delivery in self._list_all() if delivery is not self.followed]
-        return [delivery.page for delivery in others if not delivery.is_compared]
+        return [delivery.page for delivery in others if delivery.content.copy is None]
 
     def set_document(self, document: Document) -> None:
         """Set the document, as `PageDelivery.set_document` does."""

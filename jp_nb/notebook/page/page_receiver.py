@@ -144,7 +144,7 @@ class PageReceiver:
     def _handle_save_by_user(self, data: Mapping[str, Any]) -> None:
         """Note the entries in the file, if the kernel knows which ones the saved state has."""
         is_followed = data.get("page") == self.link.pages.followed.page
-        saved = self.deliveries.followed.find_state(data.get("state", ""))
+        saved = self.deliveries.followed.content.find_state(data.get("state", ""))
 
         if is_followed and saved is not None:
             self.saved.set_saved(*saved)

@@ -1,7 +1,7 @@
 """The entries of the record that the notebook file is known to have.
 
 The journal of a conversation, its log for the case that the kernel dies, may forget these entries.
-A page says which state of its notebook it has saved. `PageDelivery.find_state` knows how many
+A page says which state of its notebook it has saved. `KnownContent.find_state` knows how many
 entries the page had in that state, so a page cannot claim more.
 
 Source: `docs/protocol.md`, `docs/record.md`.

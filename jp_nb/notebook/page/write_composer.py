@@ -12,7 +12,7 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -31,57 +31,13 @@ from jp_nb.notebook.page.pieces import (
 )
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.notebook.page.stored_keys import StoredKeys
+from jp_nb.notebook.page.transfer import Transfer
 from jp_nb.record.documents.record_shape import RECORD_KEY, get_events
 from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
 from jp_nb.record.documents.segments import count_sealed
 
 MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
 """Limit of appended entries in a message: other fields need some room."""
-
-
-@dataclass(slots=True)
-class Transfer:
-    """Messages for the page, sent one after the other, and its content after the last one.
-
-    Attributes:
-        messages: The messages that were not acknowledged. The others describe the first of them.
-        result: The content of the page once it has acknowledged all messages.
-        replaces: True if the page replaces its document.
-        is_sent: True from the first sending to the acknowledgement.
-        sent_at: Monotonic time of the last sending.
-        due_at: Monotonic time of the next repetition.
-        tries: Number of repetitions so far.
-    """
-
-    messages: deque[JsonObject]
-    result: PageCopy
-    replaces: bool = False
-    is_sent: bool = False
-    sent_at: float = 0.0
-    due_at: float = 0.0
-    tries: int = 0
-
-    def note_sent(self, now: float, wait: float) -> None:
-        """Note that the message is sent; it is repeated `wait` seconds later."""
-        self.is_sent = True
-        self.sent_at = now
-        self.due_at = now + wait
-        self.tries = 0
-
-    def note_repeated(self, now: float, wait: float) -> None:
-        """Note that the message is repeated; the next repetition is `wait` seconds later."""
-        self.sent_at = now
-        self.due_at = now + wait
-        self.tries += 1
-
-    def ask_again(self) -> None:
-        """Send `pull` next, not the message: the page holds something else."""
-        self.due_at = 0.0
-        self.tries = 1  # after one repetition, `PageDelivery` sends `pull`
-
-    def is_awaiting(self, seq: object) -> bool:
-        """Return True if the message with the number `seq` waits for its acknowledgement."""
-        return self.is_sent and seq == self.messages[0]["seq"]
 
 
 class WriteComposer:
@@ -203,7 +159,7 @@ class WriteComposer:
         )
         transfer = self._make_transfer(copy, result, fields)
         # A write of the first entries only, such as a batch with a new segment, lacks the others.
-        transfer.replaces = length == target.length
+        transfer.is_whole = length == target.length
         return transfer
 
     def _make_transfer(self, copy: PageCopy, result: PageCopy, fields: JsonObject) -> Transfer:

@@ -22,6 +22,11 @@ MAX_COLUMNS: Final = 100
 CONTINUATION: Final = "┊ "
 
 
+def bar_text(text: str | None) -> Iterator[str]:
+    """Yield the lines of `text` with a bar, as `bar_lines` does; none if there is no text."""
+    return bar_lines(text.split("\n") if text else ())
+
+
 def bar_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
     for line in lines:

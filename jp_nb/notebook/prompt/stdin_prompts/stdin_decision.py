@@ -11,7 +11,7 @@ from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt
-from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines, bar_text
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     HELP_KEY,
     STDIN,
@@ -31,8 +31,7 @@ def format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
 
     An *exhibit* is a part of it that is shown exactly, such as the new source of a cell.
     """
-    if context := prompt_text.format_context(prompt):
-        yield from bar_lines(context.split("\n"))
+    yield from bar_text(prompt_text.format_context(prompt))
     yield f"{question}:" if prompt.changes else question
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
     for exhibit, (caption, lines) in exhibits:

@@ -9,28 +9,26 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Final, assert_never
-
-from pydantic import JsonValue
 
 from jp_nb.agent.prompting.form_draft import BLANK, PageDraft, Screen
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
-from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_lines
+from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_text
 from jp_nb.notebook.prompt.stdin_prompts.form_questions import (
     BACK_KEY,
     CLEAR_KEY,
-    KEEP_KEY,
     LEAVE_KEY,
     FormQuestions,
 )
 from jp_nb.notebook.prompt.stdin_prompts.input_console import Console
-from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import STDIN, StdinChannel, choose
+from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel, choose
+from jp_nb.notebook.prompt.stdin_prompts.stdin_fields import StdinFields
 from jp_nb.notebook.prompt.stdin_prompts.stdin_prompt import StdinPrompt
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
-from jp_nb.text import lower_first, one_line, upper_first
-from jp_nb.toolkit.question import FormAnswer, Question
+from jp_nb.text import lower_first, upper_first
+from jp_nb.toolkit.question import FormAnswer
 
 SEND_KEY: Final = "s"
 DECLINE_KEY: Final = "d"
@@ -43,14 +41,12 @@ class StdinForm(StdinPrompt):
 
     The base class runs the loop over the screens. It calls `_write_head` once, `_ask_screen` for
     each screen, and `_handle_end_of_input` if there is no input. A page has one question, or
-    several fields, which are asked one by one.
+    several fields, which `StdinFields` asks.
     """
 
     def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
         super().__init__(prompt, console, channel)
         self._prompt = prompt
-        # The values typed so far on pages with fields, by page, and then by id of the field.
-        self._values: dict[int, dict[str, JsonValue]] = {}
         # The answer to a single question is sent at once, without the summary.
         self._has_summary = len(prompt.pages) > 1 or _has_fields(prompt.pages[0])
         self._exit_description = _describe_exit(prompt)
@@ -61,6 +57,7 @@ class StdinForm(StdinPrompt):
             has_summary=self._has_summary,
             exit_description=self._exit_description,
         )
+        self._fields = StdinFields(console, self._draft, channel, self._questions)
 
     def _write_head(self) -> None:
         first = self._prompt.pages[0]
@@ -102,7 +99,7 @@ class StdinForm(StdinPrompt):
 
         typed: Answered | str
         if isinstance(kind, FormAnswer) and kind.fields:
-            typed = self._ask_fields(kind)
+            typed = self._fields.ask(kind)
         else:
             may_stay_open = self._prompt.partial or not page.question.required
             current = draft.pages[draft.page].answer
@@ -157,110 +154,11 @@ class StdinForm(StdinPrompt):
         if line := " · ".join(filter(None, title)):
             yield line
 
-        yield from _format_context(page)
+        yield from bar_text(prompt_text.format_context(page))
         yield prompt_text.format_question(page)
         if self._draft.must_answer:
             problem = self._draft.pages[self._draft.page].problem
             yield upper_first(problem) or form_text.DEMANDED
-
-    def _ask_fields(self, kind: FormAnswer) -> str:
-        """Ask the fields of the page in rounds, until all fit; return the key that ended them.
-
-        The first round asks all fields. A further one asks those with problems again, until they
-        fit or the user changes nothing.
-        """
-        values = self._values.setdefault(self._draft.page, {})
-        preset = prompt_text.get_preselected(self._draft.question)
-        if not values and isinstance(preset, dict):
-            values |= preset
-
-        fields = list(kind.fields)
-        problems: Mapping[str, str] = {}
-
-        while True:
-            values_before = dict(values)
-            key, problems = self._ask_round(kind, fields, values, problems)
-            if key != KEEP_KEY:
-                return key
-            if not problems or values == values_before:
-                return KEEP_KEY
-
-            if form_problem := problems.get(""):
-                self._write(upper_first(one_line(form_problem)))
-
-            fields = [field for field in kind.fields if field.id in problems] or list(kind.fields)
-
-    def _ask_round(
-        self,
-        kind: FormAnswer,
-        fields: Sequence[Question],
-        values: dict[str, JsonValue],
-        earlier_problems: Mapping[str, str],
-    ) -> tuple[str, Mapping[str, str]]:
-        """Ask `fields` once, and store their answers in `values`.
-
-        Return the key with which the user left the page, or `KEEP_KEY` after the last field; and
-        the problems of the `values`. `earlier_problems` are those before this round.
-        """
-        problems: Mapping[str, str] = {}
-        index = 0
-
-        while index < len(fields):
-            typed, problems = self._ask_field(kind, fields[index], values, earlier_problems)
-            if typed == LEAVE_KEY or (typed == BACK_KEY and index == 0):
-                return typed, problems
-            index += -1 if typed == BACK_KEY else 1
-
-        return KEEP_KEY, problems
-
-    def _ask_field(
-        self,
-        kind: FormAnswer,
-        field: Question,
-        values: dict[str, JsonValue],
-        earlier_problems: Mapping[str, str],
-    ) -> tuple[str, Mapping[str, str]]:
-        """Ask `field`, and store its answer in `values` and in the draft of the page.
-
-        Return the typed key ("" for an answer), and the problems of the current `values`.
-        """
-        number = kind.fields.index(field)
-        page = self._draft.question.fields[number]
-        self._write(
-            f"Field {number + 1} of {len(kind.fields)}: {prompt_text.format_question(page)}"
-        )
-        self._write(*_format_context(page))
-
-        if field.id in earlier_problems:
-            self._write(f"  ✗ {upper_first(one_line(earlier_problems[field.id]))}")
-
-        current = Answered(values[field.id], STDIN) if field.id in values else None
-        typed = self._questions.ask(page, current, may_stay_open=not field.required)
-        if isinstance(typed, Answered):
-            values[field.id] = typed.value
-        elif typed == CLEAR_KEY:
-            del values[field.id]
-
-        problems = kind.problems(values) if values else {}
-        self._draft.store_draft(self._make_draft(kind, values, problems))
-        if isinstance(typed, Answered):
-            return "", problems
-        return typed, problems
-
-    def _make_draft(
-        self, kind: FormAnswer, values: Mapping[str, JsonValue], problems: Mapping[str, str]
-    ) -> PageDraft:
-        """Return the draft of a page with fields: its values, or the first problem of a field."""
-        if not values:
-            return BLANK
-        if not problems:
-            return PageDraft(Answered({**values}, self._channel))
-
-        first = next((field for field in kind.fields if field.id in problems), None)
-        if first is None:  # a problem of the whole form
-            return PageDraft(problem=one_line(next(iter(problems.values()))))
-        question = prompt_text.format_question(QuestionPrompt(first))
-        return PageDraft(problem=f"{question}: {one_line(problems[first.id])}")
 
     def _review(self) -> None:
         """Show all answers, and ask whether to send or change them."""
@@ -372,10 +270,3 @@ def _describe_exit(prompt: FormPrompt) -> str:
 def _has_fields(page: QuestionPrompt) -> bool:
     kind = page.question.answer_type
     return isinstance(kind, FormAnswer) and bool(kind.fields)
-
-
-def _format_context(page: QuestionPrompt) -> Iterator[str]:
-    """Yield the context of a page or field, with a bar before each line."""
-    context = prompt_text.format_context(page)
-    lines = context.split("\n") if context else ()
-    return bar_lines(lines)
