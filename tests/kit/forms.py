@@ -125,7 +125,7 @@ class FormUser:
     @property
     def reply_box(self) -> Any:
         """The text box of the menu."""
-        return self._form._get_menu().reply_box
+        return self._form._screens.menu.reply_box
 
     @property
     def labels(self) -> list[str]:
@@ -150,12 +150,12 @@ class FormUser:
     @property
     def problems(self) -> list[str]:
         """The messages next to the fields of the page."""
-        return [_read_text(each.problem.value) for each in self._form._page.fields]
+        return [_read_text(each.problem.value) for each in self._form._screens.page.fields]
 
     @property
     def page_problem(self) -> str:
         """The message below all fields of the page."""
-        return _read_text(self._form._page._problem.value)
+        return _read_text(self._form._screens.page._problem.value)
 
     @property
     def heading(self) -> str:
@@ -175,7 +175,7 @@ class FormUser:
     @property
     def made_pages(self) -> dict[int, Any]:
         """The widgets of the pages that exist, by index."""
-        return {index: page.widget for index, page in self._form._pages.items()}
+        return {index: page.widget for index, page in self._form._screens.pages.items()}
 
     @property
     def guarded_comms(self) -> set[str]:
@@ -230,7 +230,7 @@ class FormUser:
 
     @property
     def _controls(self) -> list[Any]:
-        return [each.control for each in self._form._page.fields]
+        return [each.control for each in self._form._screens.page.fields]
 
     @property
     def _buttons(self) -> list[Any]:

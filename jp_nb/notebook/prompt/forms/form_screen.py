@@ -1,4 +1,4 @@
-"""The parts of one screen of a form, which `Form` puts together and shows.
+"""The parts of one screen of a form, which `FormScreens` makes and `Form` shows.
 
 Source: `docs/prompts.md`.
 """
