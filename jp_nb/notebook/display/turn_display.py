@@ -4,12 +4,11 @@
 the transcript. `TurnOutputs.show_all_live` selects the parts that may have changed, and publishes
 those that have changed.
 
-Output of tools appears between the parts. So the events queue has two more kinds of entries: the
-start of a new part below such output, and the text that a call has printed.
+Output of tools appears between the parts (`running_tools.py`). So the queue has two more kinds of
+entries: the start of a new part below such output, and the text that a call has printed.
 
 Events come from the agent's thread, and the cell's thread publishes. While a *function* of a tool
-occupies the cell's thread, the agent's thread publishes instead. A *batch* consists of the tool
-calls of one response of the model (`call_batch.py`).
+occupies the cell's thread, the agent's thread publishes instead.
 
 Source: `docs/protocol.md`.
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from threading import RLock
 from time import monotonic
@@ -38,10 +37,10 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.notebook.display.call_batch import CallBatch
 from jp_nb.notebook.display.cell_output import Publish
 from jp_nb.notebook.display.printed import PrintedTexts
-from jp_nb.notebook.display.tool_output import SendOutput, ToolOutput
+from jp_nb.notebook.display.running_tools import NewPart, RunningTools
+from jp_nb.notebook.display.tool_output import ToolOutput
 from jp_nb.notebook.display.turn_outputs import TurnOutputs
 from jp_nb.notebook.display.update_clock import UpdateClock
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
@@ -56,20 +55,6 @@ STATUS_DELAY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _NewPart:
-    """Start of a new part, below the output of tools and the images of their results.
-
-    Attributes:
-        held: Output of a headless run, which `ToolOutput` has held back until its place is known.
-            In a live cell, output was sent at once.
-        images: MIME bundles of images of results.
-    """
-
-    held: list[SendOutput] = field(default_factory=list)
-    images: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class _Printed:
     """All text that a call has printed."""
 
@@ -77,7 +62,7 @@ class _Printed:
     text: str
 
 
-_Queued = DisplayEvent | _NewPart | _Printed
+_Queued = DisplayEvent | NewPart | _Printed
 
 
 class TurnDisplay:
@@ -115,8 +100,7 @@ class TurnDisplay:
         self._transcript = transcript
         self._cell = cell
         self._run_in_agent_loop = run_in_agent_loop
-        self._tools = tools
-        self._printed = printed
+        self._tools = RunningTools(tools, printed)
         self._show_end = show_end
         self._live = live
         self._has_begun = False
@@ -134,9 +118,7 @@ class TurnDisplay:
         self._waiting = TurnWaits(monotonic())
         self._note: str | None = None
 
-        # The calls that run, and the function among them that occupies the cell's thread.
-        self._batch = CallBatch()
-        self._function: FunctionBegins | None = None
+        self._function_runs = False  # True while a function occupies the cell's thread
         self._clock = UpdateClock(
             cell,
             self._update,
@@ -155,15 +137,8 @@ class TurnDisplay:
             return
 
         self._has_begun = True
-        if self._tools is not None:
-            self._tools.on_cleared = self._show_again
-            self._tools.open()
-
-        if self._printed is not None:
-            if self._live:
-                self._printed.changed = partial(self._clock.schedule, 0.0)
-            self._printed.open()
-
+        update_soon = partial(self._clock.schedule, 0.0) if self._live else None
+        self._tools.open(on_cleared=self._show_again, on_printed=update_soon)
         if self._live:
             self._clock.schedule(STATUS_DELAY_S)
 
@@ -201,67 +176,39 @@ class TurnDisplay:
 
     def _handle_tool_begins(self, event: ToolBegins) -> None:
         self._end_batch()
-        self._batch.begin(event.call_id)
-        if self._tools is not None:
-            self._tools.watches = True
+        self._tools.begin_call(event.call_id)
 
         # Early: its line must be visible before its function may occupy the cell's thread.
         self._queue(event, early=True)
 
         # A call that the settings hide has no line, to which its text could belong.
-        if self._printed is not None and self._transcript.shows(event):
-            self._printed.begin(event.call_id)
+        if self._transcript.shows(event):
+            self._tools.begin_printing(event.call_id)
 
     def _handle_tool_ends(self, event: ToolEnds) -> None:
-        self._batch.end(event.call_id)
-        self._queue_printed(event.call_id)  # before the end, with which the call's line is final
+        text = self._tools.end_call(event.call_id)
+        if text is not None:  # before the end, with which the call's line is final
+            self._events.append(_Printed(event.call_id, text))
+
         self._queue(event)
-        self._collect_images(event)
+        if self._transcript.shows(event):
+            self._tools.keep_images(event)
+        self._queue_part(self._tools.take_images())
 
-    def _queue_printed(self, call_id: str) -> None:
-        """Queue the text of a call that ends. Later text of its threads belongs to the cell."""
-        if self._printed is None:
-            return
+    def _end_batch(self) -> None:
+        """Start a new part below the output of the batch, if all its calls have ended."""
+        self._queue_part(self._tools.end_batch())
 
-        text = self._printed.end(call_id)
-        if text is not None:
-            self._events.append(_Printed(call_id, text))
+    def _queue_part(self, part: NewPart | None) -> None:
+        """Queue a new part, if there is one. The event that comes with it schedules the update."""
+        if part is not None:
+            self._events.append(part)
 
     def _update_before_menu(self) -> None:
         """Show everything before the menu of an interrupt occupies the output."""
         self._cell.post(self._update)
-        if self._function is not None:
+        if self._function_runs:
             self._run_in_agent_loop(self._update_in_agent_loop)
-
-    def _end_batch(self) -> None:
-        """Start a new part below the output of the batch, if all its calls have ended.
-
-        Only the output of other tools than functions is left: that of a function has started a new
-        part when the function ended.
-        """
-        if not self._batch.is_over:
-            return
-
-        self._batch = CallBatch()
-        if self._tools is not None:
-            if self._tools.check_output_of_others():
-                self._events.append(_NewPart(self._tools.take_of_others()))
-            self._tools.watches = False
-
-    def _collect_images(self, event: ToolEnds) -> None:
-        """Keep the images of a result, and show those of all results when the batch is over.
-
-        They are not shown if the function of the tool has displayed an image itself.
-        """
-        batch = self._batch
-        if event.call_id not in batch.calls_with_image and self._transcript.shows(event):
-            batch.images += (
-                {**image.display_data, "text/plain": f"[{image.noun}: {image.words}]"}
-                for image in event.images
-            )
-
-        if batch.is_over and batch.images:
-            self._events.append(_NewPart(images=batch.take_images()))
 
     def _update(self) -> None:
         """Publish the changes of a live turn; on the cell's thread, or while it is occupied."""
@@ -274,7 +221,7 @@ class TurnDisplay:
             size = self._outputs.show_all_live(
                 status=self._note or one_line(self._waiting.format_status(monotonic())),
                 queue_line=self._waiting.format_queue_line(),
-                tools_run=self._batch.is_running,
+                tools_run=self._tools.are_running,
             )
             self._clock.end_update(size)
 
@@ -285,7 +232,7 @@ class TurnDisplay:
         thread may use the widgets of a form.
         """
         with self._lock:
-            if self._function is not None and not self._outputs.has_form:
+            if self._function_runs and not self._outputs.has_form:
                 self._update()
 
     def _show_again(self) -> None:
@@ -297,7 +244,7 @@ class TurnDisplay:
     def _apply_events(self) -> None:
         """Add the queued events to the transcript, and the text that open calls have printed."""
         for event in _join_texts(self._events):
-            if isinstance(event, _NewPart):
+            if isinstance(event, NewPart):
                 self._outputs.start_part(event.held, images=event.images)
                 continue
             if isinstance(event, _Printed):
@@ -311,9 +258,8 @@ class TurnDisplay:
             self._waiting.apply(event, monotonic())
             self._transcript.add(event)
 
-        if self._printed is not None:
-            for call_id, text in self._printed.take().items():
-                self._transcript.set_printed(call_id, text)
+        for call_id, text in self._tools.take_printed().items():
+            self._transcript.set_printed(call_id, text)
 
     def _handle_function_begins(self, event: FunctionBegins) -> None:
         """Show everything now: the function occupies the thread, and its output comes below.
@@ -324,45 +270,28 @@ class TurnDisplay:
         An interrupt is raised after the block: half an update would leave a wrong display.
         """
         with self._cell.interrupts.defer(in_job=True), self._lock:
-            self._function = event
+            self._function_runs = True
             self._waiting.apply(event, monotonic())
             self._apply_events()
             if self._live and not self._outputs.last_is_shown:
                 self._update()
 
-            if self._tools is not None:
-                self._tools.begin_function()
-
-            if self._printed is not None:
-                self._printed.function = event.call_id
+            self._tools.begin_function(event.call_id)
 
         self._clock.start_ticks_in_agent_loop()
 
     def _handle_function_ends(self, event: FunctionEnds) -> None:
         """Start a new part below the output of the function, if it has any."""
         with self._cell.interrupts.defer(in_job=True), self._lock:
-            self._function = None
+            self._function_runs = False
             self._waiting.apply(event, monotonic())
-            if self._printed is not None:
-                self._printed.function = None
 
-            if self._tools is None:
+            held = self._tools.end_function(event.call_id)
+            if held is None:
                 return
-
-            has_output = self._tools.end_function()
-            if self._tools.function_has_image:
-                self._batch.calls_with_image.add(event.call_id)
-
-            if not has_output:
-                return
-
-            if self._printed is not None:
-                # The function may have returned an awaitable. Its text is printed below this
-                # output, not in the line of the call, which is above: so it is taken no more.
-                self._printed.end(event.call_id)
 
             self._apply_events()
-            self._outputs.start_part(self._tools.take_of_function(), event.call_id)
+            self._outputs.start_part(held, event.call_id)
             if self._live:
                 self._update()
             else:
@@ -373,18 +302,13 @@ class TurnDisplay:
         with self._lock:
             self._is_done = True
             self._clock.stop()
-            if self._batch.images:  # of an interrupted batch
-                self._events.append(_NewPart(images=self._batch.take_images()))
-
-            if self._printed is not None:
-                self._printed.close()
-
+            self._queue_part(self._tools.take_images(interrupted=True))
+            self._tools.close_printed()
             self._apply_events()
-            if self._tools is not None:
-                self._tools.close()
-                held = self._tools.take_of_function() + self._tools.take_of_others()
-                if held:
-                    self._outputs.start_part(held)
+
+            held = self._tools.close_output()
+            if held:
+                self._outputs.start_part(held)
 
             if self._live:
                 self._outputs.finish_live()
@@ -400,10 +324,10 @@ class TurnDisplay:
         """Show a form in an output; `so_far` shows the current part above the form."""
         with self._lock:
             self._apply_events()
-            if self._tools is not None and self._tools.check_function_output():
+            if self._tools.check_function_output():
                 self._outputs.start_part([])  # the form comes below that output
             self._outputs.show_form(bundle, so_far, queue_line=self._waiting.format_queue_line())
-            self._send_now()
+            self._tools.send_now()
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Release the output of the form. The transcript contains the answer."""
@@ -412,16 +336,12 @@ class TurnDisplay:
             if not self._is_done:
                 self._note = note
                 self._update()
-                self._send_now()
+                self._tools.send_now()
 
     def catch_up(self) -> None:
         """Show all events now, because a question on stdin is about to block this thread."""
         if self._live:
             self._update()
-            self._send_now()
-
-    def _send_now(self) -> None:
-        if self._tools is not None:
             self._tools.send_now()
 
 
