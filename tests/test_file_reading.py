@@ -115,6 +115,7 @@ NOT_FILES: Final = {
     "notebook/prompt/running_cell/pump.py",
     "notebook/prompt/prompt_view.py",
     "notebook/prompt/prompter.py",
+    "notebook/display/running_tools.py",
     "notebook/display/turn_display.py",
     "record/documents/document.py",
     "providers/network/model_entries.py",
