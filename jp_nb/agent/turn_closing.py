@@ -18,7 +18,6 @@ from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.events import (
     ChatResponse,
     ConfigDelta,
-    Entry,
     ToolCallResponse,
     is_usage_mark,
 )
@@ -54,33 +53,36 @@ class UnfinishedTurn:
     config_change_count: int
 
     def close(self) -> bool:
-        """Complete the record, and return True if the turn got no answer.
+        """Complete the record, and return True if the request of the turn got no answer.
 
-        A turn that ends without an answer reverts the changes of its options, such as `-m`, unless
-        the model has written something before.
+        Reasoning alone is no answer. A turn that ends without an answer reverts the changes of its
+        options, such as `-m`, unless the model has written reasoning.
         """
-        entries: Sequence[Entry] = ()
-        if self.has_begun:
-            self._respond_to_open_calls()
-            entries = self.turn.record.stream.current_turn()
+        if not self.has_begun:
+            self._close_without_request()
+            return False
 
-        has_no_response = is_unanswered(entries)
-        has_response = self.has_begun and not has_no_response
+        self._respond_to_open_calls()
+        entries = self.turn.record.stream.current_turn()
+        has_no_answer = is_unanswered(entries)
+
         # A completed turn needs no mark, even if the model refused or returned nothing.
-        if self.status == "completed" or has_response:
+        if self.status == "completed" or not has_no_answer:
             self._record_remaining_usage()
-            return has_no_response
+            return has_no_answer
 
-        has_output = any(isinstance(entry, ChatResponse) for entry in entries)
-        reverted_count = 0 if has_output else self.config_change_count
-        if self.has_begun or reverted_count:
-            self._record_no_answer(reverted_count)
+        has_reasoning = any(isinstance(entry, ChatResponse) for entry in entries)
+        reverted_count = 0 if has_reasoning else self.config_change_count
+        self._record_no_answer(reverted_count)
+        self._tell_user(reverted_count)
+        return True
+
+    def _close_without_request(self) -> None:
+        """Revert the options of a turn that ended before its request was recorded."""
+        if self.status != "completed" and self.config_change_count:
+            self._record_no_answer(self.config_change_count)
         else:
             self._record_remaining_usage()
-
-        if self.has_begun:
-            self._tell_user(reverted_count)
-        return has_no_response
 
     def _respond_to_open_calls(self) -> None:
         """Give each call without a response one."""

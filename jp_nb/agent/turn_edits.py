@@ -1,7 +1,8 @@
 """Compare the edited cells of a shared notebook once more at the end of a turn.
 
-An edit of another user can reach the page after the edits of the model were applied. The user gets
-a notice, and the model a note. The model reads the note with the next request of the conversation.
+Several users may edit a *shared* notebook at the same time, with real-time collaboration. An edit
+of another user can reach the page after the edits of the model were applied. The user gets a
+notice, and the model a note. The model reads the note with the next request of the conversation.
 
 Source: `docs/cells.md`.
 """

@@ -31,12 +31,12 @@ from jp_nb.record.stream import ConversationStream
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """The request that was sent last. Its context may have grown since.
+    """The request that was sent last.
 
     Attributes:
         provider: The provider that sent it.
         provider_name: Its name in the configuration.
-        request: The request, whose context may have grown since.
+        request: The request. Its context is that of the turn, which has grown since.
         item_count: Number of items of the context when the request was sent.
         last_entry: The last entry of the record at that time.
     """
@@ -62,7 +62,8 @@ class TurnRecord:
         context: The context of requests. Compaction replaces it with another object.
         provider: Name of the provider whose responses are added now.
         sent: The request that was sent last; None before the first one.
-        last_host: The host that got the conversation last; None if it is unknown.
+        last_host: The host, such as `api.openai.com`, that got the conversation last; None if it is
+            unknown.
     """
 
     stream: ConversationStream
@@ -97,20 +98,21 @@ class TurnRecord:
         start = len(self.stream)
         self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
-            # The first entry of a response names the instructions and tools of its request.
+            # The first entry of a response contains the *head* of its request: the instructions and
+            # tools. It is noted first, because it stands before the response in the context.
             self.context.note_head(entry)
             self.context.add(entry, self.provider, self.stream.images)
 
     @property
     def last_user_text(self) -> str:
         """The last text of the user to the model; "" without one."""
-        entries = reversed(self.stream.entries)
-        requests = (entry for entry in entries if isinstance(entry, ChatRequest))
-        texts = (request.content for request in requests if not _is_of_program(request))
-        return next(texts, "")
+        for entry in reversed(self.stream.entries):
+            if isinstance(entry, ChatRequest) and not _is_of_program(entry):
+                return entry.content
+        return ""
 
     @property
-    def last_words(self) -> str:
+    def last_model_text(self) -> str:
         """The last text of the model in the current turn; "" without one."""
         for entry in reversed(self.stream.current_turn()):
             if isinstance(entry, ChatResponse) and entry.message:
@@ -118,7 +120,10 @@ class TurnRecord:
         return ""
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
-        """Append the request that begins a turn, with its `images`."""
+        """Append the request that begins a turn, with its `images`.
+
+        No inquiry is held back, because the calls of the turn before have ended.
+        """
         self.stream.start_turn(request, images)
         self.context.add(self.stream.entries[-1], self.provider, self.stream.images)
 

@@ -103,7 +103,7 @@ class TurnContext:
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that needs the user, with this turn and the model's last words in it."""
         turn = max(self.record.stream.turn_count - 1, 0)
-        self.prepared.note_open(replace(decision, turn=turn, words=self.record.last_words))
+        self.prepared.note_open(replace(decision, turn=turn, words=self.record.last_model_text))
 
     def make_inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""

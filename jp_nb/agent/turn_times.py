@@ -47,8 +47,9 @@ class TurnTimes:
     """Times of a turn that no entry has yet. Used on the agent's thread.
 
     Attributes:
-        is_on: True if times are measured. The turn decides when its model is known.
-        may_measure: False if no entry may have times.
+        may_measure: False for a run that is not recorded.
+        is_on: True if times are measured: if `may_measure`, and neither the record nor the model
+            exclude it. The turn sets it when its model is known.
         clock: Seconds that never go back.
     """
 
@@ -96,7 +97,10 @@ class TurnTimes:
         return [*entries[:-1], *map(self.attach, entries[-1:])]
 
     def attach(self, entry: EntryT) -> EntryT:
-        """Return `entry` with all times of requests and waits that are not attached yet."""
+        """Return `entry` with all times of requests and waits that are not attached yet.
+
+        It is unchanged if there are none.
+        """
         requests = self._to_measured(self._requests)
         waits = self._to_measured(self._waits)
         self._requests.clear()
@@ -110,11 +114,11 @@ class TurnTimes:
 
         The last one also has all waits for the user that are not attached yet.
         """
-        waits = self._to_measured(self._waits)
-        if responses:
-            self._waits.clear()
-        if not self.is_on:
+        if not self.is_on or not responses:
             return [response for response, _ in responses]
+
+        waits = self._to_measured(self._waits)
+        self._waits.clear()
 
         attached: list[ToolCallResponse] = []
         for index, (response, spans) in enumerate(responses):

@@ -1,6 +1,6 @@
 """Access of tools to the notebook: the interface, and the cells and outputs that it returns.
 
-The front end implements `NotebookAccess`. Without a notebook, a tool has none.
+`NotebookAccess` is None in a `ToolContext` without a notebook.
 
 Source: `docs/notebook-tools.md`.
 """

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.agent.approvals.permission_rules import SessionRules
 from tests.agent.turn_bench import DONE, call, reply
 from tests.kit.kinds import is_kind, make
 from tests.kit.questions import answered
@@ -185,6 +186,19 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     assert (tmp_path / "runs").read_text() == "four\n"
     [response] = bench.of("tool_call_response")
     assert response.metadata["edited_arguments"] == {"what": "four"}
+
+
+async def test_edit_back_to_short_arguments_offers_a_rule_again(tmp_path: Path) -> None:
+    edits = [yes("edit"), yes({"what": "x" * 20_000}), yes("edit"), yes({"what": "two"})]
+    person = FakePrompter(*edits, yes("skip"))
+    command: JsonValue = {"program": "echo", "args": ["{{ tool.arguments.what }}"]}
+    config = local_tool("t", command, run="ask", parameters=PARAMETERS)
+    bench = make_bench(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    bench.use(kept_rules=SessionRules())
+    await bench.run()
+    prompts = [prompt for prompt in person.asked if is_kind(prompt, "decision_prompt")]
+    values = [[action.value for action in prompt.actions] for prompt in prompts]
+    assert ["always" in each for each in values] == [True, False, True]
 
 
 async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:

@@ -258,6 +258,10 @@ def test_malformed_script_is_refused_with_file_and_place(
         ("[[replies]]\nchunk_ms = 3", r"replies\[0\]: needs one of `text`"),
         ('[[replies]]\ntool_calls = [{nam = "x"}]', r"replies\[0\]\.tool_calls\[0\]"),
         ("[[replies]]\nerror = {status = 200}", r"replies\[0\]\.error\.status"),
+        (
+            "[[replies]]\nerror = {status = 500, retry_aftr = 1}",
+            r"error\.retry_aftr: unknown key; did you mean `retry_after`",
+        ),
         ("[[replies", "not TOML"),
     ]
     for toml, message in rows:

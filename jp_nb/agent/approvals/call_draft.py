@@ -1,7 +1,8 @@
 """A call that waits for permission: its content for the user, and the choices about it.
 
 The user may edit the arguments before the decision. A draft never changes: an edit makes another
-one, with the permission and the rule for the edited arguments.
+one, with the ruling and the rule for the edited arguments. A *ruling* (`call_rulings.py`) is the
+decision of the configuration, such as to ask the user, and the rule of arguments that made it.
 
 Source: `docs/turns.md`, `docs/decisions.md` D10, D35.
 """
@@ -74,8 +75,9 @@ class CallDraft:
         arguments: The arguments as the user may have edited them.
         formatted: The arguments as a formatter wrote them.
         context: The context of the first run, from which the command line of a command is made.
-        ruling: The permission of `arguments`.
-        proposed_rule: The rule for calls with `arguments`, if the user may keep one.
+        ruling: The ruling for `arguments`.
+        may_keep_rule: True if the user may keep a rule that allows calls like this one.
+        proposed_rule: That rule, for `arguments`; None if they are too long for a rule.
         edited_through: The channel through which the user edited the arguments.
     """
 
@@ -85,6 +87,7 @@ class CallDraft:
     formatted: str | None
     context: ToolContext
     ruling: Ruling
+    may_keep_rule: bool = False
     proposed_rule: KeptRule | None = None
     edited_through: Channel | None = None
 
@@ -98,7 +101,10 @@ class CallDraft:
         return self.tool.executor.command_line(self.arguments, self.context)
 
     def edit(self, arguments: JsonObject, channel: Channel | None) -> CallDraft:
-        """Return the call with other arguments. The model's own do not count as edited."""
+        """Return the call with other arguments, edited through `channel`.
+
+        A call with the model's own arguments does not count as edited.
+        """
         # Compared as JSON, because 1 and true are equal in Python.
         text = format_visible_json(arguments)
         if text == format_visible_json(self.arguments):
@@ -110,17 +116,19 @@ class CallDraft:
         changed = replace(
             self, arguments=arguments, formatted=None, edited_through=channel, ruling=ruling
         )
-        if self.proposed_rule is None:
-            return changed
-        return changed.propose_rule()
+        return changed.propose_rule() if self.may_keep_rule else changed
 
     def propose_rule(self) -> CallDraft:
         """Return the call with a rule for its arguments, unless they are too long for one."""
         rule = make_rule(self.tool, self.arguments, self.context.root, self.ruling)
-        return replace(self, proposed_rule=rule)
+        return replace(self, may_keep_rule=True, proposed_rule=rule)
 
     def list_details(self) -> Iterator[PromptDetail]:
-        """Yield what the user decides about: the command line, the arguments, and their rule."""
+        """Yield the details of the call, each with a caption.
+
+        These are the command line, the arguments, the hints of an MCP server about the tool, and
+        the user's rule that asks.
+        """
         command = self.make_command_line()
         if isinstance(command, ToolFailure):
             yield PromptDetail(NO_COMMAND_CAPTION, command.message)
@@ -151,7 +159,7 @@ class CallDraft:
     def make_prompt(self) -> ActionPrompt:
         """Return the prompt for the permission."""
         text = f"Run the tool `{spell_invisible(self.tool.name)}`?"
-        if self.tool.owner:
+        if self.tool.owner:  # the name of its MCP server
             text = f"{text[:-1]} of the server `{spell_invisible(self.tool.owner)}`?"
 
         can_keep_rule = self.proposed_rule is not None

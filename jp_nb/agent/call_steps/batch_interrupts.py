@@ -88,7 +88,10 @@ class BatchInterrupts:
         self._wake()
 
     def stop_turn(self) -> None:
-        """Stop the turn, because the user chose so in the form of a tool's question."""
+        """Stop the turn, because the user chose so in the form of a tool's question.
+
+        The batch calls it when the call whose tool asked has ended, so it is awake.
+        """
         self._verdict = self._verdict or USER_STOPPED_VERDICT
 
     def decide_new_interrupts(self) -> None:
@@ -102,6 +105,7 @@ class BatchInterrupts:
             verdict = decide_without_menu(
                 self._turn, "tool_call", self._settings, is_second=is_second
             )
+            # Before the prompt closes, which may end calls.
             interrupted_tools = self._list_open_tools()
             self._turn.prompter.interrupt()  # the current prompt closes before a menu opens: D24
             if verdict is not None:

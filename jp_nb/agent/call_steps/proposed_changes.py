@@ -6,8 +6,12 @@ Each line has a path, its value now, and the proposed value:
 
 A path is either that of a setting, or, for an item of a list, that of the list and the item's name.
 Parsed, it is a tuple of keys. The key of an item is an `Element`, whose `json` is the item itself
-or its name. The *leaves* of a proposal are the smallest settings that it changes, so those of a
-model are its provider and its name.
+or its name (its *identity*). The *leaves* of a proposal are the smallest settings that it changes,
+so those of a model are its provider and its name. Its `unsets` are the paths of settings that go
+back to the value of a lower layer, such as a file, and of items that it removes.
+
+The `basis` is the configuration with which the batch began: `values` has a value for each setting,
+`partial` only for settings that a layer sets. `after` is `partial` with the proposal.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
@@ -78,15 +82,16 @@ def _describe_unset_value(proposal: Proposal, path: str) -> ProposedChange:
 
 def has_no_effect(proposal: Proposal) -> bool:
     """Return True if `proposal` would not change the configuration with which the batch began."""
-    stored = proposal.basis.partial
+    # To unset a value has an effect, even if a lower layer has the same value.
+    set_values = proposal.basis.partial
     for keys in map(parse_path, proposal.change.unsets):
         value: JsonValue
         if _is_item(keys):
-            value = _format_item(stored, keys)
+            value = _format_item(set_values, keys)
         else:
-            value = get_path(stored, format_path(keys))
+            value = get_path(set_values, format_path(keys))
         if value is not None:
-            return False  # it removes a stored value, even if a file sets the same
+            return False
 
     now = proposal.basis.values
     after = proposal.after

@@ -64,11 +64,12 @@ class DeliveryRequests:
         Raises:
             CallEnded: The result is withheld, or no user is available.
         """
+        # The answers file decides, if it can. It raises `CallEnded` if nobody else can decide.
         is_permitted = self._decisions.decide_without_prompt("result", tool, call.state)
-        if is_permitted is True:
+        if is_permitted is not None:
+            if not is_permitted:
+                raise CallEnded(NOT_DELIVERED_TEXT, skipped=True)
             return result
-        if is_permitted is False:
-            raise CallEnded(NOT_DELIVERED_TEXT, skipped=True)
 
         call.state.result.is_under_review = True
         self._turn.display(
@@ -110,7 +111,7 @@ class DeliveryRequests:
                     return result
                 case Answered(value="edit"):
                     edited = await _edit_result(ask, tool, result)
-                    if isinstance(edited, Unavailable):
+                    if isinstance(edited, Unavailable):  # after the user was there to choose it
                         raise CallEnded(RESULT_EDIT_CANCELLED_NOTICE, skipped=True)
                     if edited is not None:
                         return edited
@@ -118,6 +119,7 @@ class DeliveryRequests:
                     raise _make_undelivered_end(end)
 
     def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
+        """Return the end of the call, which tells that a user has to decide about `delivered`."""
         state = call.state
         return self._decisions.make_end_without_user(
             tool, "result", reason, arguments=state.arguments, result=state.result.delivered
@@ -127,7 +129,11 @@ class DeliveryRequests:
 async def _edit_result(
     ask: SafeAsk, tool: OfferedTool, result: Delivery
 ) -> Delivery | Unavailable | None:
-    """Return the edited result; None if the text was emptied or editing was cancelled."""
+    """Return the edited result; None if the text was emptied, or the user went back.
+
+    Raises:
+        CallEnded: The prompt ended in another way, such as an interrupt.
+    """
     text = f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     question = Question.text("result", text).with_default(result.content)
     # `consents`: an empty line on stdin must not deliver the result.

@@ -73,12 +73,13 @@ class ToolRuns:
         cell = self._begin_run(call, tool, run)
         outcome, error = await self._run_tool(call, tool, run, cell)
 
-        if not call.is_run_by_this_task():  # abandoned: the tool ignored its cancellation
+        # The tool ignored its cancellation, so the batch abandoned this task.
+        if not call.is_run_by_this_task():
             raise asyncio.CancelledError
 
         if error is not None and _was_interrupted(error):
             call.state.was_interrupted = True
-            raise_if_cancelled()
+            raise_if_cancelled()  # the interrupt has already canceled the batch
             verdict = await self._functions.wait_for_decision(cell)
             raise CallEnded(format_stopped_response(call, verdict), skipped=True)
 
@@ -140,9 +141,10 @@ class ToolRuns:
         call.state.seconds += seconds
         call.runs.append(self._turn.times.make_span(seconds))
 
-        if call.state.result.kept is None:
-            # The loop does it after this task has kept the result. The next function, which waits
-            # for it, may end the process.
+        has_settled = call.state.result.kept is not None  # by `settle_function_result`
+        if not has_settled:
+            # Later, when this task has kept the result. The next function waits until then, because
+            # it may end the process.
             asyncio.get_running_loop().call_soon(cell.settled.set)
 
     def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:
@@ -152,6 +154,7 @@ class ToolRuns:
         return outcome
 
     def _report_error(self, call: Call, error: BaseException) -> None:
+        """Keep the exception of a tool for the display, `jp.call`, and the user's debugger."""
         call.view.traceback = format_traceback(error)
         call.exception = error
         if self._turn.on_tool_error is not None:

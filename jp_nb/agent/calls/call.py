@@ -138,7 +138,7 @@ class Call:
         number: Position among the calls of the batch with the same id. Models repeat ids.
         may_have_run: True if the call may have run before a restart or a crash.
         operation: Id of the edits of cells that the call applies.
-        change: These edits, once the call is about to apply them.
+        change: These edits of cells, once the call is about to apply them.
         task: The task that runs the call; None if none does. A task that ignored its cancellation
             is abandoned: it may still run, and is not this one.
         exception: The last exception that the tool raised.

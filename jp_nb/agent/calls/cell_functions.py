@@ -1,7 +1,11 @@
 """Run the functions of a batch's tools in the cell's thread, and tell which an interrupt ended.
 
 A *function* is the part of a run that needs the cell's thread: all of a `def` tool. The thread runs
-one at a time. `CellFunctions` knows those of the whole batch, `CellCall` those of one run.
+one at a time. `CellFunctions` knows the functions of the whole batch. The tool of a call gets a
+`CellCall`, by which it runs its functions, one or several.
+
+A run is *settled* when the end of the process would not lose its result: the result is kept for the
+journal, or the function returned an awaitable instead.
 
 Source: `docs/turns.md`, `docs/architecture.md` (two threads).
 """
@@ -30,6 +34,10 @@ Recording takes a few milliseconds, unless a tool blocks the agent's loop.
 
 class CellFunctions:
     """Functions of a batch's tools on the cell's thread, and interrupts that end them.
+
+    An interrupt of the cell ends the running function with `KeyboardInterrupt` in its own thread.
+    The agent learns of it separately: it calls `note_interrupt`, decides about the effect, for
+    example by a menu, and calls `resume`.
 
     The agent's thread uses it, except for `on_begin`, `running`, and `settled`: the cell's thread
     changes them when a function begins. One function runs at a time, so no lock is needed.
@@ -63,7 +71,7 @@ class CellFunctions:
         self.is_deciding = True
 
     def settle_canceled(self) -> None:
-        """Let the next function begin: the last one was canceled, so no result is recorded."""
+        """Let the next function begin after all calls were canceled: no result is recorded."""
         self.settled.set()
 
     def resume(self, verdict: Verdict | None = None) -> None:
@@ -74,12 +82,11 @@ class CellFunctions:
         self.cell.release()
 
     async def wait_for_decision(self, interrupted: CellCall) -> Verdict:
-        """Wait until the turn continues after the interrupt that ended a function of `interrupted`.
+        """Wait for the decision about the interrupt that ended a function of `interrupted`.
 
-        Return the decision. The function may end before the interrupt itself arrives here, or after
-        the decision.
+        The function may end before the agent learns of the interrupt, or after the decision.
         """
-        # While both counts are equal, the interrupt that ended the function has not arrived here.
+        # While the counts are equal, `note_interrupt` has not been called for this interrupt.
         while self.is_deciding or self.interrupt_count <= interrupted.interrupts_at_begin:
             await self._wait_for_change()
         return self._last_continue
@@ -118,14 +125,14 @@ class CellFunctions:
 class CellCall:
     """The cell's thread for one run of a tool. It implements `CellThread` for the tool.
 
-    A function waits for the previous one, and for the decision about an interrupt that ended it.
+    A function waits until the previous one, of any run, is settled.
 
     Attributes:
         interrupts_at_begin: Number of interrupts when the last function of the run began.
         seconds: Duration of the functions, without the time that they waited.
-        settled: Set when the result of the run is known: the next function may run.
-        on_start: Called on the thread before each function.
-        on_result: Called on the thread with each result. If it returns True, the result is settled.
+        settled: Set when the run is settled: functions of other runs may begin.
+        on_start: Called on the thread before each function, to note the start in the journal.
+        on_result: Called on the thread with each result. It returns True if the run is settled.
     """
 
     def __init__(self, functions: CellFunctions, call: Call) -> None:
@@ -161,15 +168,17 @@ class CellCall:
             began = monotonic()
 
             try:
-                # Wait until the result of the previous function is settled: this one may end the
-                # process. On the agent's thread, which records the result, the wait would block.
-                if previous_settled is not self.settled and get_ident() != agent_thread:
+                # Wait until the previous run is settled: this function may end the process, and the
+                # result would be lost. If the agent runs in the cell's own thread, it records the
+                # result itself, so it cannot wait for it.
+                is_other_run = previous_settled is not self.settled
+                if is_other_run and get_ident() != agent_thread:
                     previous_settled.wait(SETTLE_S)
                     began = monotonic()
 
                 self.on_start()
                 result = function()
-                if isinstance(result, PendingResult):
+                if isinstance(result, PendingResult):  # an awaitable, for the agent's loop
                     self._pending_since = monotonic()
                 if self.on_result(result):
                     self.settled.set()

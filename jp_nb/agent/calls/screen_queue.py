@@ -1,7 +1,8 @@
 """The queue in which the calls of a batch wait for the screen: one prompt is shown at any time.
 
 A call keeps the screen for several prompts, such as a permission and the editor of its arguments.
-The menu of an interrupt goes first.
+The menu that an interrupt opens goes first. While the effect of an interrupt is decided, or the
+turn is stopped, the queue is *held*: no other prompt appears.
 
 Source: `docs/architecture.md` (two queues of prompts), `docs/turns.md`.
 """
@@ -37,9 +38,11 @@ class _Waiter:
 class ScreenQueue:
     """The queue for the screen: one prompt at a time, in the order of the requests.
 
-    A call that waits here does not count as `activity`. All methods are for the agent's thread.
+    All methods are for the agent's thread.
 
     Attributes:
+        activity: Counts the tasks of the batch that work. A call that waits here is not one of
+            them: `_wait` ends its work, and `_grant` begins it again.
         functions: The functions that the calls run in the cell's thread.
     """
 
@@ -62,6 +65,8 @@ class ScreenQueue:
     ) -> AsyncIterator[SafeAsk]:
         """Wait for the screen, and keep it in the block, for one prompt or several.
 
+        The block gets the function that displays a prompt, and waits for its end.
+
         Args:
             for_menu: True for the menu of an interrupt. It goes in front of all calls, and ends
                 `hold`.
@@ -69,22 +74,22 @@ class ScreenQueue:
                 cell's thread begins before the prompt, which may block that thread.
         """
         raise_if_cancelled()
-        # A prompt on stdin blocks the cell's thread. Before it opens, the other calls take their
-        # next step, and the cell's thread takes the function that waits for this call's result.
+        # A prompt on stdin blocks the cell's thread. Before it opens, the steps of other calls that
+        # are due run: one may give a function to that thread.
         await asyncio.sleep(0)
         if after_run:
             await self.functions.wait_until_begun()
 
         waiter = _Waiter(is_menu=for_menu)
         try:
-            # The menu waits in front of all calls, a call behind all others.
+            # A menu goes in front of every waiter, a call in front of none.
             await self._wait(waiter, before=lambda other: for_menu)
             yield self._ask
         finally:
             self._queue.remove(waiter)
             never_had_screen = not waiter.granted.done() or waiter.granted.cancelled()
             if never_had_screen:
-                self.activity.begin()  # the wait has ended it
+                self.activity.begin()  # `_wait` ended it, and `_grant` never began it again
             self._queue.show_next()
             raise_if_cancelled()  # a prompt that just ended may have hidden the cancellation
 
@@ -103,7 +108,7 @@ class ScreenQueue:
         await self._wait(waiter, before=lambda other: not other.is_menu)
 
     def hold(self) -> None:
-        """Display no new prompt until `release`."""
+        """Display no new prompt until `release`, or until the menu of an interrupt opens."""
         self._queue.is_held = True
 
     def release(self) -> None:
@@ -121,7 +126,7 @@ class ScreenQueue:
     async def _wait(self, waiter: _Waiter, *, before: Callable[[_Waiter], bool]) -> None:
         """Wait for the screen in front of the first waiter for which `before` returns True."""
         self.activity.end()
-        self._queue.add(waiter, before=before)
+        self._queue.add(waiter, before=before)  # calls `_grant` at once if the screen is free
         if waiter.is_menu:
             self.release()
         await waiter.granted

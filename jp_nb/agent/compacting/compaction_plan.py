@@ -93,7 +93,8 @@ class CompactionPlanner:
     """Estimates the effect of compaction rules on a conversation. Changes nothing.
 
     Args:
-        providers: The provider of each entry, as `Projection.providers` returns them.
+        providers: The name of the provider of each entry, which its responses came from.
+            `Projection` (`config_history.py`) returns them.
         now: The time for rules that keep turns by their age.
         in_turn: True if the last turn still runs, and is not compacted.
     """
@@ -128,7 +129,7 @@ class CompactionPlanner:
             keep_first = parse_bound(rule.keep_first)
             keep_last = parse_bound(rule.keep_last, allows_last_compaction=False)
             turns = self._bounds.find_between_kept(keep_first, keep_last)
-            if has_bounds:
+            if has_bounds:  # the user gave them to `%jp compact`; `turns` has a missing one
                 turns = self._bounds.find_between(first, last, turns)
             if turns is None:  # the rule keeps all turns
                 continue
@@ -187,10 +188,10 @@ def _join_summaries(stream: ConversationStream, turns: TurnRange) -> str:
 
 def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return the number of turns without a compaction."""
-    # How much the number of compactions changes from one turn to the next.
+    # The change in the number of compactions at each turn: 1 where one begins, -1 after its end.
     edges = [0] * (stream.turn_count + 1)
     for placed in list_active_compactions(stream.entries):
-        entry = placed.effective  # without turns that had not ended before it
+        entry = placed.effective  # without turns that had not ended before it: may be empty
         if entry.from_turn <= entry.to_turn:
             edges[entry.from_turn] += 1
             edges[entry.to_turn + 1] -= 1

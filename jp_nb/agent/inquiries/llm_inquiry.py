@@ -84,7 +84,9 @@ class LlmInquiryBackend:
 
         try:
             model.provider.check_schema(schema)
-            if model.is_replayed:  # an order that does not depend on chance
+            if model.is_replayed:
+                # A cassette answers at once. To keep the order of inquiries reproducible, this one
+                # waits until the other calls of the batch wait too.
                 await inquiry.when_idle()
             entries = await request_response(
                 model, request, waits=inquiry.waits, on_usage=inquiry.on_usage, sleep=self.sleep
@@ -92,7 +94,8 @@ class LlmInquiryBackend:
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            raise InquiryError("Inquiry cancelled") from None  # by the provider itself
+            # The task continues: the provider canceled its own request.
+            raise InquiryError("Inquiry cancelled") from None
         except JpNbError as exc:
             raise InquiryError(f"LLM provider error: {redact_error(str(exc))}") from exc
         except Exception as exc:
@@ -129,7 +132,7 @@ def ask_in_context(context: RequestContext, inquiry: ModelInquiry) -> RequestCon
             case ToolCallRequest(id=call_id):
                 open_calls.append(_OpenCallId(call_id, item.provider))
             case ToolCallResponse(id=call_id):
-                # Ids repeat: the n-th response of an id answers its n-th request.
+                # Models repeat ids: the n-th response of an id answers its n-th request.
                 ids = [call.id for call in open_calls]
                 if call_id in ids:
                     del open_calls[ids.index(call_id)]
@@ -162,7 +165,10 @@ def _make_interrupted_responses(open_calls: Sequence[_OpenCallId]) -> Iterator[C
 def _make_batch_responses(
     open_calls: Sequence[_OpenCallId], inquiry: ModelInquiry
 ) -> Iterator[ContextItem]:
-    """Yield a response to each open call of the batch: the one that asks is paused."""
+    """Yield a response to each open call of the batch: the one that asks is paused.
+
+    It is the call number `inquiry.number` among the open calls with its id.
+    """
     same_id_count = 0
     for call in open_calls:
         text = NO_RESULT_YET_TEXT

@@ -34,7 +34,8 @@ class StreamInterrupts:
     """Handles interrupts while `work` streams a response. It cancels `work` to end the response.
 
     Attributes:
-        decided: Is set unless a menu is open. The end of the response waits for it.
+        decided: Is set unless a menu is open. A response that is complete waits for it. It is not
+            set if the menu ends the response: `work` is canceled then, which ends that wait.
         verdict: The reason for canceling `work`; None if `work` is not canceled here.
         interrupted_after_end: True if an interrupt came when the response was just complete.
     """
@@ -53,10 +54,12 @@ class StreamInterrupts:
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
-        if self.verdict is not None:  # a slow cleanup may delay the end
+        # The response is ending already, but a slow cleanup delays it.
+        if self.verdict is not None:
+            # The user wants to stop now, and not to send the message that the menu asked for.
             if self.verdict.choice == "reply":
                 self._turn.display(InterruptReceived("stop"))
-                self.verdict = ESCALATED_VERDICT  # the message is not sent: the user wants to stop
+                self.verdict = ESCALATED_VERDICT
             self._work.cancel()
             return
 
@@ -64,6 +67,7 @@ class StreamInterrupts:
             self.interrupted_after_end = True
             return
 
+        # None if the user decides in a menu. A second interrupt, while it is open, needs none.
         is_second = self._menu is not None
         verdict = decide_without_menu(self._turn, "streaming", self._settings, is_second=is_second)
         if verdict is not None:

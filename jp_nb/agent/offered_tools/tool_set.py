@@ -1,6 +1,8 @@
 """Select the tools that the requests of a turn offer to the model, and say why others are missing.
 
-A tool is offered if it is on and its source has it. A tool that needs a user is missing in an
+A *source* of tools is the package itself, the notebook, or an MCP server. Some sources *discover*
+tools: they find tools that the configuration does not name. A tool is offered if it is on and its
+source has it. A tool that needs a user is missing in an
 unattended run, unless answers for it are prepared. For each enabled tool that is missing, the
 reason is known.
 
@@ -69,7 +71,7 @@ class _Documentation(Mapping[str, str]):
 
 
 def with_all_tools_enabled(config: AppConfig) -> AppConfig:
-    """Return `config` with all tools enabled."""
+    """Return `config` with all tools enabled, for reports about the tools that are off."""
     on = {"enable": Enable(state=True)}
     switched = dict(config.conversation.tools)
     for name, tool in switched.items():
@@ -109,7 +111,8 @@ async def offer_tools(
         unavailable_reason: Why no user is available; None if one may be. Tools that need a user
             are then missing, except those with prepared or configured answers.
         answered: Returns True if answers for the tool of this name are prepared.
-        attempt: The attempt of this turn: a source that failed in it is not tried again.
+        attempt: The attempt of this turn, which may call this function several times: a source that
+            failed once is not tried again.
     """
     attempt = SourceAttempt() if attempt is None else attempt
     config = await sources.discover(config, attempt)  # with the tools that the sources have found

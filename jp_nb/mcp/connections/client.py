@@ -1,7 +1,8 @@
 """The library `mcp`, as a connection uses it. Importing this module takes about a second.
 
 Other modules know only the values of `exchange.py`, which are converted here from and to the types
-of the library.
+of the library. `server_session.py` calls the functions, and handles the errors whose codes are
+here.
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -43,7 +44,7 @@ Elicit = Callable[[types.ElicitRequestParams], Awaitable[ServerAnswer]]
 
 
 def connect_http(url: str, client: ServerHttpClient, max_message_bytes: int) -> Any:
-    """Return the transport for a server over HTTP."""
+    """Return the transport for a server over HTTP, whose requests `client` sends."""
     return streamable_http_client(url, http_client=client, max_sse_event_size=max_message_bytes)
 
 
@@ -78,7 +79,7 @@ def make_client(
         client_info=types.Implementation(name="jp_nb", version=version),
         elicitation_callback=cast("Any", answer),
         message_handler=cast("Any", handle),
-        cache=None,
+        cache=None,  # a connection keeps the list of tools itself
     )
 
 
@@ -157,8 +158,9 @@ def is_lost_answer(exc: Exception) -> bool:
     """Return True if a request was sent, and the connection ended before its answer."""
     if not isinstance(exc, MCPError):
         return False
-    has_ended = exc.code == CONNECTION_CLOSED and exc.message.startswith(_STREAM_ENDED)
-    return exc.code == LOST_ANSWER or has_ended
+    if exc.code == LOST_ANSWER:  # the error of `ServerHttpClient`
+        return True
+    return exc.code == CONNECTION_CLOSED and exc.message.startswith(_STREAM_ENDED)
 
 
 def _convert_answer(answer: ServerAnswer) -> types.ElicitResult:

@@ -101,7 +101,7 @@ class StoredTokens(httpx2.Auth):
             yield request
             return
 
-        # First renew a token that has expired.
+        # First renew a token that has expired. Other requests wait until the renewal is answered.
         async with self._lock:
             credentials = self._store.load()
             if credentials is not None and _is_expired(credentials):
@@ -152,7 +152,7 @@ class StoredTokens(httpx2.Auth):
         endpoint = credentials.get("token_endpoint")
         if not isinstance(token, str) or not isinstance(endpoint, str):
             return None
-        await self._rules.check(endpoint)
+        await self._rules.check(endpoint)  # raises an error for an address that gets no secrets
 
         client_id = str(client.get("client_id", ""))
         data = {

@@ -1,7 +1,8 @@
 """Make the questions of a server during one call of its tool, and read their answers.
 
-A server of 2026 ends its request with a round of questions (`question_round.py`). A server of 2025
-pushes its questions while the request runs (`pushed_questions.py`).
+A server of the protocol of 2026 answers a request with a round of questions, and gets the answers
+with the next request (`question_round.py`). A server of 2025 sends each question as a request of
+its own while the call runs (`pushed_questions.py`).
 
 Source: `docs/mcp.md`, Questions of servers.
 """
@@ -48,7 +49,7 @@ class CallQuestions:
     Args:
         server: Name of the server in the configuration.
         title: Name of the tool for the model.
-        notes: Notes for the model, to which a question that cannot be shown adds one.
+        model_notes: Notes for the model, to which a question that cannot be shown adds one.
 
     Attributes:
         were_asked: True if the server has asked one.
@@ -56,19 +57,19 @@ class CallQuestions:
             `PendingCall` sets it.
     """
 
-    def __init__(self, server: str, title: str, notes: list[str]) -> None:
+    def __init__(self, server: str, title: str, model_notes: list[str]) -> None:
         self.were_asked = False
         self.was_restarted = False
         self._server = server
         self._title = title
-        self._notes = notes
+        self._model_notes = model_notes
         # The last answer to each question, by key, to suggest it if the call starts again.
         self._accepted: dict[str, JsonObject] = {}
 
     def make(self, asked: ServerQuestion, used_ids: set[str], *notes: str) -> AskedQuestion | None:
-        """Return the question for the user, with an id that is none of `used_ids`.
+        """Return the question for the user, with `notes` about it; None if no form can show it.
 
-        It is None if no form can show it.
+        Its id is none of `used_ids`, and is added to them.
         """
         self.were_asked = True
         question_id = _make_unique(make_question_id(asked.key), used_ids)
@@ -87,13 +88,13 @@ class CallQuestions:
         except UsageError as exc:
             note = QUESTION_NOT_SHOWN.format(one_line(str(exc), limit=300))
             log.warning("%s: %s", self._title, note)
-            self._notes.append(note)
+            self._model_notes.append(note)
             return None
 
         return AskedQuestion(asked.key, question)
 
     def make_answer(self, asked: AskedQuestion, context: ToolContext) -> ServerAnswer:
-        """Return the answer for the server."""
+        """Return the answer for the server: the outcome of the question in the run's `context`."""
         question_id = asked.question.id
         outcome = context.ends.get(question_id)
         answer = make_answer(asked.question, outcome, context.answers.get(question_id))
@@ -103,7 +104,10 @@ class CallQuestions:
 
 
 def make_question_form(questions: Sequence[Question], *ends: asyncio.Future[Any]) -> NeedsInput:
-    """Return a form that closes at once if one of `ends` ends before the answer."""
+    """Return a form that closes at once if one of `ends` is done before the user answers.
+
+    `ends` are the futures after which the server does not need the answers, such as its own end.
+    """
     withdrawn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def withdraw(_: object) -> None:

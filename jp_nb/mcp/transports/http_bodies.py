@@ -1,7 +1,7 @@
 """Bodies of a server's HTTP responses, in a bounded size, and without parts that are too deep.
 
-The library `mcp` reads a response in the forms that are made here. JSON with too many levels would
-exhaust its parser, so such parts are cut out before.
+A body is read before the library `mcp` reads it. A message that is too large ends its request. JSON
+with too many levels would exhaust the library's parser, so such parts are replaced (`cut_deep`).
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -82,7 +82,7 @@ async def read_beginning(response: httpx2.Response, max_bytes: int) -> bytes:
 
 
 def copy_response(response: httpx2.Response, body: bytes) -> httpx2.Response:
-    """Return a response like `response` with another `body`."""
+    """Return a response like `response` with another `body`, which is not compressed."""
     headers = {
         name: value
         for name, value in response.headers.items()
@@ -96,8 +96,8 @@ def copy_response(response: httpx2.Response, body: bytes) -> httpx2.Response:
 class _EventLines(httpx2.AsyncByteStream):
     """Stream of events in whole lines of a bounded size.
 
-    A line that ends in the chunk in which it becomes too long still passes: it is at most one chunk
-    longer. A last line without an end passes as it is, because no event ends with it.
+    The size is checked at the end of each chunk, so a line may be longer by up to one chunk. A last
+    line without an end passes as it is, because no event ends with it.
     """
 
     def __init__(self, response: httpx2.Response, limits: BodyLimits) -> None:

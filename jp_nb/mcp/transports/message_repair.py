@@ -2,6 +2,7 @@
 
 The library is stricter than servers are: one content block of a new kind makes it drop the result.
 The functions replace such parts before it sees the message, so that only the part is lost.
+`RepairedTransport` calls them for each message, and `remove_elicitation` for those of the client.
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -15,7 +16,7 @@ from jp_nb.mcp.transports.server_messages import Json
 from jp_nb.text import one_line
 
 RAW_RESULT: Final = "jp_nb/result"
-"""Key in `_meta` of a call's result that contains the result as the server sent it."""
+"""Key in `_meta` of a call's result. Its value is the server's result, with readable blocks."""
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _RESULT_KEYS: Final = frozenset({"content", "structuredContent", "isError"})
 
@@ -23,8 +24,8 @@ _RESULT_KEYS: Final = frozenset({"content", "structuredContent", "isError"})
 def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[str]:
     """Replace the parts of `result` that the library does not accept.
 
-    `is_content` returns True for content blocks that the library accepts. The result of a call is
-    kept whole, in `_meta`, and the library sees an empty one.
+    `is_content` returns True for content blocks that the library accepts. The result of a call
+    moves to `_meta`, where `client.call_tool` finds it, and the library checks an empty one.
 
     Returns:
         Notes about tools that are missing now.
@@ -32,7 +33,8 @@ def repair_result(result: Json, is_content: Callable[[object], bool]) -> list[st
     if isinstance(result.get("tools"), list):
         return _repair_tools(result)
 
-    # A server of 2026 asks questions in place of the result of a call.
+    # A server of the protocol of 2026 first asks its questions (`resultType` is `input_required`),
+    # in place of the result of the call.
     for request in _get_values(result.get("inputRequests")):
         if isinstance(request, dict):
             repair_question(request.get("params"))
@@ -84,7 +86,8 @@ def _repair_tools(result: Json) -> list[str]:
             tools.append(_repair_tool(tool))
 
     result["tools"] = tools
-    # Keys that the library requires, and that a server of 2025 does not know.
+    # Keys that the library requires, and that a server of 2025 does not know. Without a time, the
+    # list must be read again.
     result.setdefault("ttlMs", 0)
     result.setdefault("cacheScope", "private")
     result.setdefault("resultType", "complete")
@@ -148,7 +151,7 @@ def repair_question(params: object) -> None:
 
 
 def remove_elicitation(params: object) -> None:
-    """Remove the capability to ask users from the parameters of an outgoing message."""
+    """Remove the capability to ask users from a message to the server, if there is no user."""
     if not isinstance(params, dict):
         return
 

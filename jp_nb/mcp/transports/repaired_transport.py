@@ -120,7 +120,7 @@ class RepairedTransport:
         asks_users: False if no user can answer questions of the server.
 
     Attributes:
-        notes: Notes about tools in the last list that are missing.
+        notes: Notes about tools that are missing, from all lists since the caller emptied it.
     """
 
     def __init__(self, transport: Any, *, asks_users: bool) -> None:

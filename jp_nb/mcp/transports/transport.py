@@ -37,12 +37,14 @@ _PARSE_ERROR: Final = -32700
 class StdioTransport:
     """A server process, and the streams of messages from and to it.
 
-    Call `spawn`, enter the context for the streams, and call `stop` in any case. It implements the
-    protocol `Transport` of `connections/server_session.py`.
+    Call `spawn`, enter the context for the streams, and call `stop` in any case, also if the
+    context was never entered. It implements the protocol `Transport` of
+    `connections/server_session.py`.
 
     Args:
         max_message_bytes: Maximum size of a line of the server.
-        on_end: Called when nothing more is read, because the server ended or broke a limit.
+        on_end: Called when nothing more is read, because the server ended or broke a limit. It may
+            be called twice.
 
     Attributes:
         fault: The reason why the connection ended; "" while it works.
@@ -72,7 +74,7 @@ class StdioTransport:
         return self._process.stderr_lines()
 
     def mark_started(self) -> None:
-        """Do nothing: the handshake is like any other message here."""
+        """Do nothing: only HTTP needs to know that the handshake has ended."""
 
     def explain(self, exc: Exception) -> str:
         """Return the reason of an error of the library."""
@@ -139,7 +141,7 @@ class StdioTransport:
                             break
                 await self._explain_end()
 
-            self._on_end()
+            self._on_end()  # at once: to drain stdout may take until the process ends
             await self._drain()
         finally:
             self._on_end()  # also if this task is cancelled

@@ -1,7 +1,10 @@
 """Anthropic Messages: the members of a request besides its messages.
 
 Models differ in the members that they accept; `Abilities` (`anthropic_models.py`) has the
-differences. A parameter that a model does not accept is not sent, and the caller tells the user.
+differences. Its `thinking` is the set of accepted values of `thinking.type`: `adaptive` is thinking
+by an effort, `enabled` by a number of tokens, and `disabled` none. A model that `thinks_unasked`
+also thinks for a request without this member. A parameter that a model does not accept is not sent,
+and the caller tells the user.
 
 Source: `docs/providers.md`, https://docs.anthropic.com/en/api/messages.
 """
@@ -169,10 +172,7 @@ def _format_sampling(
 def _format_thinking(
     request: ModelRequest, max_tokens: int, abilities: Abilities, betas: str, omitted: Omitted
 ) -> tuple[WireMessage | None, str | None]:
-    """Return the members `thinking` and `output_config.effort`; None: not sent.
-
-    A model thinks with an effort (`adaptive`), or with a number of tokens (`enabled`).
-    """
+    """Return the members `thinking` and `output_config.effort`; None: not sent."""
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is None:
         return None, None

@@ -107,6 +107,6 @@ def _format_tool_choice(
     mode = "any" if choice == "required" else choice
     if allowed is None or mode == "none":
         return mode
-    if not allowed:
+    if not allowed:  # no tool may be called
         return "none"
     return {"allowed_tools": {"mode": mode, "tools": [*allowed]}}

@@ -25,8 +25,9 @@ _ENDED_STATES: Final = frozenset({"completed", "failed", "expired", "cancelled"}
 class OpenAiBatches(HttpBatches):
     """Batches of requests to one `path` of the API, such as `responses`.
 
-    It fills in the methods of `HttpBatches` (`batch_api.py`). An ended batch has a file of answers
-    and a file of errors, whose ids are the `results` of a `BatchState`.
+    It fills in the methods of `HttpBatches` (`batch_api.py`), which sends the requests, and reads
+    the lines of each result. An ended batch has a file of answers and a file of errors: their ids
+    are the `results` of a `BatchState`. `answers` writes and reads the bodies.
     """
 
     max_requests = 50_000
@@ -63,6 +64,7 @@ class OpenAiBatches(HttpBatches):
         return f"{self._base}/batches/{batch_id}"
 
     def _get_results_address(self, part: str) -> str:
+        """Return the address of `part`, one of the `results`."""
         return f"{self._base}/files/{part}/content"
 
     def _read_state(self, batch_id: str, answer: WireObject) -> BatchState:
@@ -106,7 +108,8 @@ class OpenAiBatches(HttpBatches):
 def wrap_response(response: WireObject) -> Sequence[WireObject]:
     """Return the one event with which a stream of the Responses API ends, for a whole `response`.
 
-    The event has the whole response, so the earlier events of a stream are not needed.
+    The decoder of streams then reads the answer of a batch too. The event has the whole response,
+    so the earlier events of a stream are not needed.
     """
     status = response.get("status") or "completed"
     return [{"type": f"response.{status}", "response": response}]

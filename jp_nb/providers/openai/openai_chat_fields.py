@@ -1,7 +1,10 @@
 """Chat Completions: the members of a request besides its messages.
 
 Servers differ in the members that they accept; a `Profile` (`chat_profiles.py`) has the
-differences of one server.
+differences of one server. Its `tool_choices` are `named` if `tool_choice` may name a tool, `words`
+if it may only be a word, such as `auto` or `any_tool` (that for any tool), and `nothing` if the
+server ignores it. Its `answer` adapts the schema of structured answers; None if the server only has
+JSON mode.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
@@ -35,7 +38,7 @@ def build_request_fields(
 
     if answer is not None:
         fields["response_format"] = _format_response_format(answer, profile)
-        if profile.require_parameters:  # only servers that enforce the schema
+        if profile.require_parameters:  # the router then uses only servers that enforce the schema
             fields["provider"] = {"require_parameters": True}
 
     reasoning = parse_reasoning(request.parameters.reasoning)
@@ -86,8 +89,8 @@ def _format_tools(request: ModelRequest, profile: Profile) -> WireMessage:
 
 
 def _format_response_format(answer: AnswerSchema, profile: Profile) -> WireMessage:
-    """Return the member that asks for a structured answer. JSON mode has no schema there."""
-    if profile.answer is None:
+    """Return the member that asks for a structured answer."""
+    if profile.answer is None:  # JSON mode; the system message has the schema
         return {"type": "json_object"}
     return {
         "type": "json_schema",

@@ -1,7 +1,10 @@
 """Tell the model about a change of a request's head: instructions, tools, or attachments.
 
-The change is a message in the middle of the conversation (`first_head.py` says when). Each method
-of `HeadChange` returns the text about one part, or "" if this part is the same.
+The change is a message in the middle of the conversation (`first_head.py` says when). The methods
+`format_…` of `HeadChange` return the text for the model about one part, or "" if this part is the
+same. A provider sends those that its API needs. New definitions of tools are sent as such
+(`list_new_tools`). Reasoning effort and response schema are members of each request, so the model
+needs no text about them.
 
 Source: `docs/providers.md`, "Requests only grow".
 """

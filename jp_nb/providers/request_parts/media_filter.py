@@ -29,6 +29,10 @@ from jp_nb.providers.request_parts.omission_reports import Omitted
 class MediaFilter:
     """Filters the files of one conversation, in the order in which requests have them.
 
+    Requests of a conversation begin with the same attachments (`replace_attachments`), which stand
+    before the messages. A later request may append others (`replace_added`, `keep_added`). Images
+    in messages are replaced one message after another (`replace_images`).
+
     Attributes:
         media_types: The types that the API accepts. Servers show the pages of a PDF as images, so
             an API without images gets no PDFs.
@@ -41,7 +45,8 @@ class MediaFilter:
         self.media_types = media_types
         self.rules = MediaRules()
         self.omitted: Omitted = {}
-        self._shown_types = media_types if media_types >= IMAGE_TYPES else frozenset()
+        takes_images = media_types >= IMAGE_TYPES
+        self._shown_types = media_types if takes_images else frozenset()
         self._page_count = 0  # of the PDFs in the messages so far, as far as it is known
 
     def replace_images(self, text: str, images: Sequence[Image]) -> tuple[str, Sequence[Image]]:
@@ -64,15 +69,21 @@ class MediaFilter:
         return "\n".join(lines), sent
 
     def replace_attachments(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
-        """Return `attachments` of the first request, with a text for each file to omit."""
+        """Return `attachments` of the first request, with a text for each file to omit.
+
+        They come before the messages, so no pages are before them. Theirs do not count for the
+        messages.
+        """
         replaced, _ = self._replace(attachments, pages_before=0)
         return replaced
 
     def replace_added(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
         """Return `attachments` after the messages so far, with a text for each file to omit.
 
-        Their pages count when they are sent (`keep_added`): the request may never be made.
+        Their pages count from `keep_added` on: a request that is only prepared may never be sent.
         """
+        # Files of a type that the API does not take: they are left to the caller, and reported
+        # here.
         _, omitted = split_attachments(attachments, self.media_types)
         self.omitted.update(omitted)
         replaced, _ = self._replace(attachments, pages_before=self._page_count)
@@ -92,7 +103,7 @@ class MediaFilter:
         pages = pages_before
         sent: list[Attachment] = []
         for attachment in attachments:
-            image = as_image(attachment)
+            image = as_image(attachment)  # None for a text
             if image is None or image.media_type not in self._shown_types:
                 sent.append(attachment)
                 continue

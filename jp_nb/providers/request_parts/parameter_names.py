@@ -47,7 +47,7 @@ class ParameterNames:
 
         for name in declared:
             number = 1
-            accepted = rules.format_parameter(name)
+            accepted = rules.format_parameter(name)  # `name` itself if the API accepts it
             while accepted != name and accepted in taken:
                 number += 1
                 accepted = rules.format_parameter(name, number)

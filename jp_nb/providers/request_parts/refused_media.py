@@ -55,6 +55,8 @@ def format_refusal(error: ProviderError) -> str:
 
 def is_media_refusal(error: ProviderError) -> bool:
     """Return True if the server may have refused a request because of an image or a PDF."""
+    # Errors of another kind have another cause, such as the key or a rate limit. An error 413 is of
+    # a kind of its own: the request is too long.
     is_refusal = error.kind == "other" or error.status == 413
     if error.status not in _STATUSES or not is_refusal:
         return False
@@ -104,8 +106,8 @@ class RefusedMedia:
         `messages` are those of the refused request.
 
         - If the error names a message, the files in it are omitted.
-        - If not, the newest files are: those of one item, and of more items with each further
-          error of this request.
+        - If not, the newest files are guessed: those of one item of the context, and of more items
+          with each further error of this request.
         - If all files are omitted in vain, they had no part in the error. Later requests have the
           guessed ones again.
         """
@@ -118,9 +120,10 @@ class RefusedMedia:
         reasons = self.of(request.model)
 
         if files:
+            # The caller sends the request again without them.
             refused = {file.image.digest: format_refusal(error) for file in files}
             self._reasons[request.model] = {**reasons, **refused}
-        elif self._guesses:
+        elif self._guesses:  # all files were omitted in vain
             self._reasons[request.model] = {
                 digest: reason for digest, reason in reasons.items() if digest not in self._guesses
             }
@@ -208,8 +211,8 @@ def _select_kind(error: ProviderError, files: Iterable[_SentFile]) -> list[_Sent
 def _select_newest(files: Sequence[_SentFile], attempts: int) -> list[_SentFile]:
     """Return the files of the last groups, after a number of `attempts` without success.
 
-    These are one, one, two, four groups, and so on: with each attempt from the second one on, as
-    many as all earlier attempts together have omitted.
+    `files` has no omitted ones. The attempts omit 1, 1, 2, 4 groups, and so on, so that a request
+    with many files is not sent many times.
     """
     groups = list(dict.fromkeys(file.group for file in reversed(files)))
     count = 2 ** max(attempts - 1, 0)

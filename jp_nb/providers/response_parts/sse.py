@@ -21,8 +21,12 @@ class SseDecoder:
     """Decoder for one stream of server-sent events. Returns the data of each event.
 
     Only `data` is used, because the messages of the protocols contain their types. It must be
-    UTF-8: a replacement would change the answer without notice. Comments are only counted. Lines
-    end in LF, CR LF, or CR. The key of `redactor` is removed, which cannot contain a line end.
+    UTF-8: a replacement would change the answer without notice. Lines end in LF, CR LF, or CR. The
+    API key that `redactor` knows is removed from each line.
+
+    Attributes:
+        comments: Number of comments so far. A server that is still busy sends them, so they show
+            that the connection is alive.
     """
 
     def __init__(self, redactor: KeyRedactor = NO_KEY) -> None:
@@ -36,7 +40,7 @@ class SseDecoder:
         self._size = 0
         # About the stream so far:
         self._skip_newline = False  # True if the last chunk ended with `\r`
-        self._at_start = True  # True if no line was processed
+        self._at_start = True  # until `_process_field`: a first line may have a byte order mark
         self._is_utf8 = True  # True if all lines are UTF-8
 
     def feed(self, chunk: bytes) -> Iterator[str]:
@@ -63,7 +67,7 @@ class SseDecoder:
                 data.append(line[6:])
             elif line:
                 self._process_field(line)
-            elif len(data) == 1 and self._is_utf8:  # the usual event
+            elif len(data) == 1 and self._is_utf8:  # `_dispatch`, short for the usual event
                 self._size = 0
                 yield data.pop()
             elif data:
@@ -75,11 +79,15 @@ class SseDecoder:
             raise ProtocolError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
 
     def finish(self) -> Iterator[str]:
-        """Yield the last event if only its blank line is missing."""
+        """Yield the last event if only its blank line is missing.
+
+        An event that was cut inside a character is dropped: the stream ended too early, and its
+        reader reports that.
+        """
         for line in self._split_lines(self._tail):
             self._process_field(line)
         if self._data:
-            with suppress(ProtocolError):  # the stream ended inside a character
+            with suppress(ProtocolError):
                 yield self._dispatch()
 
     def _normalize_line_ends(self, chunk: bytes) -> bytes:

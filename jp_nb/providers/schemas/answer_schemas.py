@@ -6,8 +6,8 @@ provider sends another one, and `AnswerSchema.restore` converts the answer:
 - An API whose answers are objects gets `{"value": …}` around any other value: `wrap_in_object`.
 - OpenAI's strict mode has nulls instead of absent properties: `added_nulls.py`.
 
-The module also has the adaptations for servers that need no other schema. Those of OpenAI,
-Anthropic, and Google are in `openai_schemas.py`, `anthropic_schemas.py`, and `google_schemas.py`.
+The module also has the adaptations for servers that accept any schema. Those for OpenAI, Anthropic,
+and Google are in `openai_schemas.py`, `anthropic_schemas.py`, and `google_schemas.py`.
 The session validates the answer, not this module. Source: `docs/providers.md`.
 """
 
@@ -37,7 +37,8 @@ class AnswerSchema:
     Attributes:
         original: The schema of the user.
         schema: The schema that is sent.
-        strict: True if the API can enforce `schema`. Only the OpenAI protocols use it.
+        strict: True if the API enforces `schema`, or says itself that it cannot. Only the OpenAI
+            protocols send it.
         wrapped: True if the answer is `{"value": …}`, because the user wants no object.
         nullable: True if optional properties of the answer are null instead of absent.
     """
@@ -94,7 +95,7 @@ def adapt_for_json_mode(schema: Schema) -> AnswerSchema:
 
 def wrap_in_object(schema: Schema) -> tuple[JsonObject, bool]:
     """Return a schema of an object, and True if `schema` became a property of that object."""
-    whole = expand_or_keep(schema, schema)
+    whole = expand_or_keep(schema, schema)  # a `$ref` or `allOf` at the root may hide the type
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
 
     if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):

@@ -6,6 +6,9 @@ and moves limits such as `minimum` into the description of their node, for the m
 
     {"type": "integer", "minimum": 1}  ->  {"type": "integer", "description": "{minimum: 1}"}
 
+The keywords of the subset are in `schema_keywords.py`: the API requires one of `CONSTRAINING` in
+each node, enforces no schema with an `UNSUPPORTED` one, and knows no limit in `IGNORED`.
+
 It does not fail. If the API cannot enforce the structure, `is_enforceable` is False afterwards.
 Gemini enforces another subset: `google_schemas.py`.
 """
@@ -99,6 +102,7 @@ class SchemaRewriter:
         # reference is then expanded. For OpenAI, the schema is sent as the user wrote it, without
         # `strict` (`_is_unenforceable`).
         has_moved_target = not self._is_openai and _has_unstable_reference(schema)
+        # A schema is composed if it has `allOf`, or keywords next to `$ref`.
         if not (is_composed(schema) or has_moved_target):
             return self._rewrite_simple(schema)
 
@@ -107,7 +111,7 @@ class SchemaRewriter:
 
         is_recursive = any(reference in self._expanding for reference in references)
         if is_recursive:
-            if "allOf" in schema:
+            if "allOf" in schema:  # its other members are lost
                 self.is_enforceable = False
             return {"$ref": references[0]}
 
@@ -123,7 +127,7 @@ class SchemaRewriter:
 
     def _rewrite_simple(self, schema: Schema) -> JsonObject:
         """Return the node for a schema whose references and `allOf` need no expansion."""
-        schema = split_types(schema)
+        schema = split_types(schema)  # `["object", "null"]` becomes an `anyOf`
         if self._is_unenforceable(schema):
             self.is_enforceable = False
 

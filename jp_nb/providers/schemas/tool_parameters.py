@@ -60,9 +60,13 @@ def _flatten_root(schema: Schema) -> JsonObject:
     Arguments that fit `schema`, and have only properties of the alternative that they fit, also fit
     the result.
     """
-    whole = expand_or_keep(schema, schema)
+    whole = expand_or_keep(schema, schema)  # with the keywords of its `$ref` and `allOf`
     result = {key: value for key, value in whole.items() if key not in _ROOT_KEYWORDS}
-    moved = {key: value for key, value in whole.items() if key in _ROOT_KEYWORDS - {"$ref"}}
+
+    # The keywords for the description. A `$ref` that cannot be expanded would tell the model
+    # nothing.
+    described_keywords = _ROOT_KEYWORDS - {"$ref"}
+    moved = {key: value for key, value in whole.items() if key in described_keywords}
 
     # Arguments fit each of `parts`, and one schema of each list in `choices`.
     parts = _expand_members(moved.get("allOf"), schema)

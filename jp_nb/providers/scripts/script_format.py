@@ -51,7 +51,7 @@ class ScriptedCall(_ScriptPart):
 
 
 class ScriptedError(_ScriptPart):
-    """HTTP error instead of an answer, or after its text, as a broken stream."""
+    """HTTP error instead of an answer; in a reply with text, after the text, as a broken stream."""
 
     status: int = Field(ge=400, le=599)
     retry_after: float | None = Field(default=None, ge=0)
@@ -68,10 +68,10 @@ class Reply(_ScriptPart):
     """One reply of the script.
 
     Attributes:
-        when: Texts that the entries after the last response must contain, else the reply is
-            skipped.
-        expect: Texts that the system texts, attachments, or context must contain, else the request
-            is an error.
+        when: Texts that the new part of the request must contain, which follows the last response
+            of the model. Otherwise the reply is skipped.
+        expect: Texts that the instructions, attachments, or conversation must contain. Otherwise
+            the request fails.
         reasoning: The reasoning of the model.
         text: The message of the model.
         data: The data of a structured answer.
@@ -109,11 +109,14 @@ class Script(_ScriptPart):
     """Replies of a scripted model.
 
     Attributes:
-        inquiries: Answers of the model to questions of tools, by `tool.question`.
-        requests: Texts of the accepted requests. Each turn must begin with a request that contains
-            one of them, and gets the replies from the first one. For other requests, `check_ready`
-            reports that no model is configured.
+        replies: The replies, in order. A conversation gets each once.
+        requests: For the quickstart notebook: texts of which a request must contain one. Each turn
+            then begins with the first reply again. For another request,
+            `ScriptedProvider.check_ready` reports that no model is configured.
+        inquiries: Answers of the model to questions of tools. A key is `TOOL.QUESTION`, with the
+            names of both.
         summary: Reply to each request for a summary. None: the next reply.
+        name: Name of the script in messages and in the record.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -136,7 +139,7 @@ class Script(_ScriptPart):
         return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
 
     @classmethod
-    @lru_cache(maxsize=16)
+    @lru_cache(maxsize=16)  # each request reads the script again
     def parse(cls, text: str, *, name: str = "script", source: str = "<script>") -> Self:
         """Parse a script in TOML. `source` is its file, for messages.
 
@@ -159,7 +162,8 @@ def _format_first_error(error: ValidationError) -> str:
 
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         key = str(first["loc"][-1])
-        known = [*Reply.model_fields, *ScriptedCall.model_fields, *Script.model_fields]
+        tables = (Reply, ScriptedCall, ScriptedError, Script)
+        known = [name for table in tables for name in table.model_fields]
         near = difflib.get_close_matches(key, known, n=1)
         suggestion = f"; did you mean `{near[0]}`?" if near else ""
         message = f"unknown key{suggestion}"

@@ -51,8 +51,11 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
     """Return a line for each part of `data` that does not fit `schema`.
 
     The most relevant one comes first.
+
+    Raises:
+        UsageError: `$schema` is not a text.
     """
-    lines: dict[str, None] = {}  # each once: the most relevant error is also in its own place
+    lines: dict[str, None] = {}  # unique: the most relevant error comes first, and once more
 
     for error in _find_errors(data, schema):
         where = format_schema_path(error.absolute_path)

@@ -134,7 +134,7 @@ def _make_result(
     count = len(entries)
     if count < len(answers):
         body["shortened"] = f"only the newest {count} of {len(answers)}: the others are too long"
-    if history.left_out:
+    if history.left_out:  # untrusted answers, which no model reads
         body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"
     return Success(compact_json(body))
 

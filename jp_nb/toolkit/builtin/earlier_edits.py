@@ -1,8 +1,9 @@
 """Edits of a call that was interrupted: find out from the notebook whether they were applied.
 
 The *operation* is the change of the notebook that one call makes (`EditOperation`). The page writes
-its id into the notebook in the same step as the edits. The journal has had the edits since the
-user's consent, in the form of `edit_record.py`. So nothing is applied twice.
+its id into the notebook in the same step as the edits: if the notebook has the id, the edits were
+applied. The journal has had them since the user's consent, in the form of `edit_record.py`, which
+lists the fields of an edit. So nothing is applied twice.
 
 Source: `docs/cells.md`.
 """
@@ -59,11 +60,11 @@ async def find_earlier_edits(
         document = await notebook.document()
     except ToolError as exc:
         return ToolFailure(UNKNOWN_TEXT.format(exc))
-    if not document.can_change:
+    if not document.can_change:  # no page is open
         return ToolFailure(UNKNOWN_TEXT.format(NO_PAGE_TEXT))
 
     tell = operation.tell or _ignore
-    was_applied = document.operation == operation.operation_id
+    was_applied = document.operation == operation.operation_id  # the last change by a program
     if was_applied:
         edits = list_earlier_edits(operation.change, document.new_ids)
         count = len(edits)
@@ -72,6 +73,7 @@ async def find_earlier_edits(
         return _describe_applied_edits(operation, edits, document)
 
     tell(NOT_APPLIED_NOTICE)
+    # The user may have copied a proposed cell into the notebook meanwhile.
     for number, cell_id in _list_twins(arguments, document):
         tell(TWIN_NOTICE.format(number, cell_id))
     return None
@@ -152,6 +154,6 @@ def _list_twins(
     """Yield the number of each insertion whose source a cell has already, with its id."""
     ids = {cell.source: cell.cell_id for cell in document.cells}
     for edit in read_edits(arguments):
-        is_insertion = bool(edit.key)
+        is_insertion = bool(edit.key)  # the key stands for the id that the new cell will get
         if is_insertion and edit.source in ids:
             yield edit.number, one_line(ids[edit.source], limit=64)

@@ -91,6 +91,7 @@ class EditRecord:
 
         if edit.kind in ("replace", "patch", "delete") and self._may_keep(planned.before):
             entry["source_before"] = planned.before
+        # `sources` are those that the user wrote in the review, by the number of the edit.
         if edit.number in self._decision.sources and self._may_keep(planned.after):
             entry["edited"] = planned.after
 

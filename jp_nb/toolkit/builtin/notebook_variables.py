@@ -163,7 +163,8 @@ def read_variable(
 ) -> Success:
     """Return the value at `expression`, or raise a `ToolError`.
 
-    `part` selects some of its items, such as the `head` of 10; None for the whole value.
+    `part` selects some of its items, such as the `head` of 10; None for the whole value. `side` is
+    the maximum number of pixels of the longest side of an image.
     """
     pieces = _read_pieces(namespace, expression, part, hide)
     max_chars = MAX_TEXT_CHARS // len(pieces)
@@ -171,7 +172,7 @@ def read_variable(
         _describe_value(piece, hide, max_chars, images=4, side=side) for piece in pieces
     ]
     text = "\n\n".join(description.text for description in descriptions)
-    images = descriptions[0].images
+    images = descriptions[0].images  # several pieces are rows of a frame, which have no images
 
     about = "The value"
     if part is not None:
@@ -198,14 +199,14 @@ def _read_pieces(
     part: tuple[DataPart, int] | None,
     hide: NotebookSecrets,
 ) -> list[Any]:
-    """Return the value. The rows of a part of a frame are split, so that each one is shown.
+    """Return the value, as a list of one. A `part` of a frame is split into pieces of a few rows.
 
-    Nothing of the user is called to find the value. A secret on the path is an error (`NotShown`).
+    No code of the user is called to find the value. A secret on the path is an error (`NotShown`).
     Before a `part` is selected, secrets inside of the value are replaced (`clear_for_selection`):
     a single item would not be recognized as a part of a secret any more.
     """
     try:
-        with apply_privacy(hide):
+        with apply_privacy(hide):  # so that these functions know the secrets
             value = follow_data(read_value_path(expression), namespace)
             if part is not None:
                 value = take_part(clear_for_selection(value), *part)

@@ -43,7 +43,9 @@ NO_COMMAND: Final = "Command missing for local tool"
 _VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
 """Template variables that differ in later runs of a call, or objects that contain them.
 
-`{{tool.answers.size}}` and `{{tool}}` match, `{{tool.arguments.size}}` does not.
+A later run gets the answers to the questions of the run before, or the rejection of the
+configuration change that it proposed. `{{tool.answers.size}}` and `{{tool}}` match,
+`{{tool.arguments.size}}` does not.
 """
 
 CallDocument = dict[str, JsonValue]
@@ -153,7 +155,10 @@ class CommandFormatter:
 
 
 def name_in_source(name: str, config: ToolConfig) -> str:
-    """Return the name after the dot of the setting `source`; `name` if there is none."""
+    """Return the name after the dot of the setting `source`, such as `local.build`.
+
+    Without one, return `name`, the tool's name in the configuration.
+    """
     kind, _, own_name = (config.source or "").partition(".")
     return own_name if kind == "local" and own_name else name
 
@@ -171,7 +176,8 @@ def make_document(
         about["access"] = context.access
 
     tool["options"] = dict(context.options)
-    about["workspace_id"] = ""  # for commands written for JP; a folder of notebooks has no such id
+    # Commands written for JP, the program for terminals, expect it. A folder of notebooks has none.
+    about["workspace_id"] = ""
     about["conversation_id"] = context.conversation_id
 
     if is_run and context.config is not None:

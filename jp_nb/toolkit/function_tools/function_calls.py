@@ -140,7 +140,7 @@ def _release_from_running_loop(value: Any) -> Any:
     """
     if not isinstance(value, asyncio.Future) or value.done():
         return value
-    if value.get_loop() is not get_loop_of_thread():
+    if value.get_loop() is not get_loop_of_thread():  # it does not belong to the blocked loop
         return value
 
     coroutine = value.get_coro() if isinstance(value, asyncio.Task) else None

@@ -27,7 +27,7 @@ def read_signature(
 ) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     """Return the parameters that a call has to pass, and the type hints.
 
-    Those that a partial has bound are not among them. `name` is that of the tool, for errors.
+    Parameters that a partial has bound are not among them. `name` is that of the tool, for errors.
 
     Raises:
         UsageError: A parameter cannot be passed by name, or the function cannot be a tool.
@@ -39,7 +39,8 @@ def read_signature(
     callee = function
     if isinstance(function, functools.partial):
         bound_keywords = function.keywords
-        # A new one, without the `__wrapped__` of `functools.update_wrapper`.
+        # A copy without `__wrapped__`, which `functools.update_wrapper` may have set: with it,
+        # `inspect.signature` would return the signature of the wrapped function.
         callee = functools.partial(function.func, *function.args, **bound_keywords)
 
     try:

@@ -160,7 +160,7 @@ def _remove_null_member(
     if len(others) == 1:
         [(index, member)] = others
         member_path, resolved = source.resolve((*path, keyword, index), member)
-        # The list may also have had this alternative alone, without null.
+        # Null was the second member. Otherwise the list had only this alternative.
         return _FieldSchema(member_path, {**resolved, **outer}, allows_null=len(members) == 2)
 
     if len(others) < len(members):

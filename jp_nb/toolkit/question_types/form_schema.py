@@ -1,7 +1,8 @@
 """The JSON schema of a form while its fields are read: its source, its parts, and its errors.
 
-A schema has one of three authors, which decides about its errors (`FormSource`): a Python type
-(`typed`), an MCP server (`of_server`), or the user who wrote it, and who gets every error.
+A schema comes from a Python type (`typed`), an MCP server (`of_server`), or a user who wrote it.
+Nobody here can repair a server's schema, so a default or title that does not fit is ignored there.
+In a user's schema it is an error.
 
 A part is found by its path, such as `properties.size.anyOf.0`, which errors name. Conditions that
 no field of a form can check are collected: later they are checked for the whole answer.
@@ -38,10 +39,10 @@ class FormSource:
     Attributes:
         schema: The schema of the object.
         name: The name of the type in errors.
-        typed: True if pydantic made the schema of a Python type, which checks the answers.
+        typed: True if pydantic made the schema of a Python type. The type also checks the answer.
         of_server: True for the schema of a server, whose author cannot repair it: defaults and
             titles that do not fit are ignored.
-        checked_as_whole: Paths of the conditions that no field checks.
+        checked_as_whole: Paths of the conditions that no field checks, collected by the readers.
     """
 
     schema: Node
@@ -57,7 +58,10 @@ class FormSource:
         )
 
     def resolve(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
-        """Return path and keywords of the part `node`, with those of the schema it refers to."""
+        """Return the keywords of the part `node` at `path`, also those that its `$ref` refers to.
+
+        The path is returned too.
+        """
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")

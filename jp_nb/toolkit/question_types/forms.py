@@ -140,7 +140,9 @@ def _read_type(what: Any) -> tuple[FormSource, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _TypedCheck:
-    """Check of the whole answer by a Python type, which also converts it (`ConvertingCheck`).
+    """Check of the whole answer by a Python type, which also converts it.
+
+    It implements `ConvertingCheck` of `form_answer.py`.
 
     Attributes:
         type: The type of the user.
