@@ -43,6 +43,11 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
+def get_parent(pid: int) -> int:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
 class RunningBatch:
     """`jp-nb run` of `walk.ipynb` in a process, with two runs that wait and two that follow."""
 
@@ -130,10 +135,8 @@ def test_killed_batch_leaves_no_kernel_and_is_resumed(
 @pytest.mark.req("BATCH-28", "BATCH-5")
 def test_killed_kernel_or_worker_costs_one_run(batch: RunningBatch) -> None:
     one, two = batch.wait_until_two_run()
-    stat = Path(f"/proc/{two}/stat").read_text()
-    worker = int(stat.rpartition(")")[2].split()[1])
     os.kill(one, signal.SIGKILL)
-    os.kill(worker, signal.SIGKILL)
+    os.kill(get_parent(two), signal.SIGKILL)
 
     printed = batch.end()
     assert batch.process.returncode == 1
@@ -205,6 +208,27 @@ def test_kernel_that_ignores_signals_gets_sigterm_after_5_s_and_is_killed_after_
     assert 9.5 < after_kill < 16
     assert batch.process.returncode == 130, printed
     assert batch.outcomes() == {1: "interrupted", 2: "interrupted"}
+
+
+@pytest.mark.req("BATCH-9")
+def test_worker_that_does_not_answer_is_killed_12_s_after_ctrl_c(batch: RunningBatch) -> None:
+    one, two = batch.wait_until_two_run()
+    worker = get_parent(two)
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        start = time.monotonic()
+        batch.process.send_signal(signal.SIGINT)
+        wait_for(lambda: not is_running(worker), "the end of the worker", 30)
+        after_kill = time.monotonic() - start
+    finally:
+        if is_running(worker):
+            os.kill(worker, signal.SIGCONT)
+
+    printed = batch.end()
+    assert 11.5 < after_kill < 18
+    assert batch.process.returncode == 130, printed
+    assert batch.outcomes() == {3: "passed", 1: "interrupted", 2: "interrupted"}
+    wait_for(lambda: not any(map(is_running, (one, two))), "the end of the kernels", 30)
 
 
 INTERRUPTED_IMPORT = """
