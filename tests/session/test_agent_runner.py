@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +95,76 @@ def test_future_of_started_work_cannot_be_canceled(agent: agent_thread.AgentThre
     future = agent.run(answer())
 
     assert not future.cancel()
+    assert future.result(timeout=20) == 42
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)], ids=["error", "exit"])
+def test_exception_of_started_work_is_only_in_its_future(
+    agent: agent_thread.AgentThread, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    async def fail() -> None:
+        raise error
+
+    assert agent.wait_for(answer()) == 42  # the loop has logged its start
+    caplog.set_level("DEBUG")
+    future = agent.run(fail())
+
+    assert future.exception(timeout=20) is error
+    assert agent.wait_for(answer()) == 42
+    gc.collect()  # asyncio logs the exception of a lost task
+    assert caplog.messages == []
+
+
+def test_canceled_work_is_canceled_for_its_future_and_for_asyncio(
+    agent: agent_thread.AgentThread,
+) -> None:
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    async def cancel_itself() -> None:
+        tasks.append(asyncio.current_task())
+        raise asyncio.CancelledError
+
+    future = agent.run(cancel_itself())
+
+    assert isinstance(future.exception(timeout=20), asyncio.CancelledError)
+    assert agent.wait_for(answer()) == 42
+    [task] = tasks
+    assert task is not None
+    assert task.cancelled()
+
+
+def test_started_work_runs_in_the_context_of_the_caller(agent: agent_thread.AgentThread) -> None:
+    cell = ContextVar("cell", default="none")
+
+    async def read_cell() -> str:
+        return cell.get()
+
+    token = cell.set("running")
+    try:
+        assert agent.run(read_cell()).result(timeout=20) == "running"
+    finally:
+        cell.reset(token)
+
+
+def test_started_work_is_not_lost_while_it_waits(agent: agent_thread.AgentThread) -> None:
+    waiting: list[weakref.ref[asyncio.Event]] = []
+    begun = threading.Event()
+
+    async def wait() -> int:
+        event = asyncio.Event()  # only this coroutine refers to it, and so to its task
+        waiting.append(weakref.ref(event))
+        begun.set()
+        await event.wait()
+        return 42
+
+    future = agent.run(wait())
+    assert begun.wait(20)
+    assert agent.wait_for(answer()) == 42  # the loop has reached the `await`
+    gc.collect()
+
+    event = waiting[0]()
+    assert event is not None
+    agent.call(event.set)
     assert future.result(timeout=20) == 42
 
 
