@@ -16,7 +16,8 @@ from jp_nb.headless.commands.stored_records import parse_record
 from jp_nb.headless.files import read_notebook
 from jp_nb.record.documents import carrier
 from jp_nb.rendering.text_diff import diff_lines
-from jp_nb.rendering.transcripts.record_diff import INDENT, ComparedRecord, diff_records
+from jp_nb.rendering.transcripts.record_diff import ComparedRecord, diff_records
+from jp_nb.rendering.transcripts.record_lines import INDENT
 from jp_nb.text import one_line, plain
 
 _GIT_ARGUMENT_COUNTS: Final = (7, 9)

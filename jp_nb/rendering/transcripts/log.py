@@ -1,6 +1,6 @@
 """The log of recorded turns.
 
-The comparison of two records is in `jp_nb.rendering.transcripts.record_diff`.
+The comparison of two records has lines of its own (`record_lines.py`), which leave nothing out.
 
 Source: `docs/guide.md`.
 """

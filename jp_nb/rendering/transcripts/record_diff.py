@@ -1,58 +1,35 @@
 """The differences between two records.
 
 The comparison ignores ids and times, because they differ in each run. Secrets are masked, and
-differing inactive conversations are only counted. Everything else is shown completely and exactly.
-The work is linear in the size of the records.
+differing inactive conversations are only counted. Everything else is shown completely and exactly,
+as the lines of `record_lines.py`. The work is linear in the size of the records.
 
 Source: `docs/decisions.md` D121.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, assert_never
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.config.secrets.replacements import SECRET_ANSWER
-from jp_nb.exact_form import escape_invisible, format_user_name
-from jp_nb.json_values import as_object, canonical_json, indented_json, sorted_json
+from jp_nb.exact_form import escape_invisible
+from jp_nb.json_values import as_object, canonical_json
 from jp_nb.record.compactions.compaction import find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_shape import get_events, get_properties
-from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry, InquiryRequest
-from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_reader import read_turns
-from jp_nb.record.reading.turn_view import (
-    ConfigChange,
-    Inquiry,
-    NoteToModel,
-    RejectedAnswer,
-    StructuredData,
-    ToolCall,
-    Turn,
-    TurnPart,
-    TurnText,
-)
-from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.rendering.same_runs import find_same_runs
 from jp_nb.rendering.text_diff import diff_lines
-from jp_nb.rendering.transcripts.edit_text import format_applied_edits, list_applied_edits
-from jp_nb.rendering.transcripts.log import describe_uncalled_tool
-from jp_nb.rendering.transcripts.recorded_change_text import (
-    format_proposing_tools,
-    format_recorded_rule,
-    mask_path,
-)
+from jp_nb.rendering.transcripts.record_lines import format_json, list_turn_lines
 from jp_nb.text import one_line
 
-INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
 _IGNORED_KEYS: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
 
@@ -78,26 +55,27 @@ class ComparedRecord:
         """Return the record in `document`, whose entries may be damaged."""
         stream = document.conversation
         turns = read_turns(stream)
-        lines = []
+        turn_lines = []
         for turn, turn_entries in zip(turns, stream.turns(), strict=True):
-            lines.append([*_list_turn_lines(turn), *_list_entry_lines(turn_entries.entries)])
+            turn_lines.append(list(list_turn_lines(turn, turn_entries.entries)))
 
         beginning = [f"title: {stream.title}"] if stream.title else []
-        beginning += _format_json("configuration", mask_secrets(stream.base_config))
+        beginning += format_json("configuration", mask_secrets(stream.base_config))
         beginning += [f"damaged: {damage.message}" for damage in stream.damage]
 
+        # A compaction belongs to no turn: it is listed with the one that it comes after.
         for placed in find_compactions(stream.entries):
             end = " (undone)" if placed.is_reverted else ""
             line = f"compaction: {format_compactions([placed.effective])}{end}"
-            if 0 <= placed.after < len(lines):
-                lines[placed.after].append(line)
+            if 0 <= placed.after < len(turn_lines):
+                turn_lines[placed.after].append(line)
             else:  # before the first turn
                 beginning.append(line)
 
         return cls(
             tuple(beginning),
             tuple(turn.request for turn in turns),
-            tuple(map(tuple, lines)),
+            tuple(map(tuple, turn_lines)),
             tuple(map(_normalize_conversation, document.others)),
         )
 
@@ -167,10 +145,15 @@ def _count_differing_others(before: ComparedRecord, after: ComparedRecord) -> li
 
 
 def _pair_turns(before: Sequence[str], after: Sequence[str]) -> Iterator[_TurnPair]:
-    """Pair turns with equal requests. Between them, pair equal numbers of turns in order."""
+    """Pair turns with equal requests. Between them, pair equal numbers of turns in order.
+
+    Two runs of a notebook whose requests contain a date then still have pairs, and no turn counts
+    as removed and added.
+    """
     before_end = 0  # of the last run of equal requests
     after_end = 0
 
+    # The last run is empty and at the end, so that the turns after all equal ones come before it.
     for run in find_same_runs(before, after):
         removed = range(before_end, run.before_start)
         added = range(after_end, run.after_start)
@@ -189,173 +172,11 @@ def _pair_turns(before: Sequence[str], after: Sequence[str]) -> Iterator[_TurnPa
         yield from (_TurnPair(*indices) for indices in same)
 
 
-def _list_turn_lines(turn: Turn) -> Iterator[str]:
-    """Yield the parts of a turn, its images, its end, and its tokens."""
-    for part in turn.parts:
-        yield from _list_part_lines(part)
-
-    yield from (
-        f"{image.noun} of the request: {image.words}, {image.digest}" for image in turn.images
-    )
-
-    if turn.uncalled:
-        yield describe_uncalled_tool(turn.uncalled)
-    if turn.left_out:
-        end = f" ({turn.status})" if turn.status else ""
-        yield f"no answer{end}: this turn is not sent to models"
-
-    usage = turn.usage
-    counts = (
-        (usage.input_tokens, "in"),
-        (usage.cache_read_tokens, "from cache"),
-        (usage.cache_write_tokens, "into cache"),
-        (usage.output_tokens, "out"),
-        (usage.reasoning_tokens, "reasoning"),
-    )
-    if tokens := ", ".join(f"{count:,} {word}" for count, word in counts if count is not None):
-        yield f"tokens: {tokens}"
-
-
-def _list_entry_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the author, reasoning, askers, and models of a turn, which `Turn` does not have."""
-    models: dict[str, None] = {}
-
-    for entry in entries:
-        models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
-
-        match entry:
-            case ChatRequest(author=str(author)):
-                yield f"author: {author}"
-            case ChatResponse(kind="reasoning", reasoning=reasoning):
-                yield from _format_text("reasoning", reasoning or "")
-            case InquiryRequest(source=source, question=question):
-                exclusive = ", which only a user may answer" if question.exclusive else ""
-                yield f"question of {source.name or source.source}{exclusive}"
-
-    if models:
-        yield f"tokens of: {', '.join(models)}"
-
-
-def _list_part_lines(part: TurnPart) -> Iterator[str]:
-    match part:
-        case TurnText(content=content, by_person=by_person):
-            speaker = "you" if by_person else "assistant"
-            yield from _format_text(speaker, content)
-        case StructuredData(data=data):
-            yield from _format_json("answer", data)
-        case RejectedAnswer(content=content):
-            yield from _format_text("answer rejected", content)
-        case NoteToModel(content=content):
-            yield from _format_text("note to the model", content)
-        case ToolCall():
-            yield from _list_call_lines(part)
-        case Inquiry():
-            yield from _list_inquiry_lines(part)
-        case ConfigChange():
-            yield from _list_change_lines(part)
-        case _:
-            assert_never(part)
-
-
-def _list_call_lines(call: ToolCall) -> Iterator[str]:
-    """Yield a call with its arguments, or with its applied edits of cells, and its result."""
-    yield f"call {call.name}"
-    applied = list_applied_edits(call.structured)
-    for name, value in sorted(call.arguments.items()):
-        if applied and name == "edits":
-            yield from _indent_lines(_list_edit_lines(call, applied))
-        else:
-            yield from _indent_lines(_format_json(name, value))
-
-    if call.requested_arguments is not None:
-        yield f"{INDENT}arguments edited by you"
-        yield from _indent_lines(_format_json("model's arguments", dict(call.requested_arguments)))
-
-    if call.rule is not None:
-        rule = f"rule ({call.rule['from']}): {format_recorded_rule(call.rule)}"
-        yield f"{INDENT}{escape_invisible(one_line(rule, limit=MAX_CELL_CHARS))}"
-
-    if call.content is None:
-        yield f"{INDENT}no result"
-    else:
-        noun = "error" if call.is_error else "result"
-        yield from _indent_lines(_format_text(noun, call.content))
-
-    yield from (f"{INDENT}{image.noun}: {image.words}, {image.digest}" for image in call.images)
-
-
-def _list_edit_lines(call: ToolCall, applied: Sequence[Mapping[str, JsonValue]]) -> Iterator[str]:
-    """Yield the applied edits as differences, and the others as the model has proposed them."""
-    yield "edits applied"
-    differences = format_applied_edits(call.arguments, call.structured)
-    yield from _indent_lines(escape_invisible(line) for line in differences.split("\n"))
-
-    proposed = call.arguments.get("edits")
-    numbers = [edit.get("edit") for edit in applied]
-    others: list[JsonValue] = []
-    if isinstance(proposed, list):
-        others += [edit for number, edit in enumerate(proposed, 1) if number not in numbers]
-    if others:
-        yield from _format_json("edits not applied", others)
-
-
-def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
-    """Yield a question, its kind, and its answer, or the reason why it has none."""
-    yield from _format_text("question", inquiry.question)
-    yield from _indent_lines(_format_json("kind", dict(inquiry.answer_type)))
-
-    notes = [inquiry.channel, *inquiry.marks]
-    ended = inquiry.ended
-    if ended.is_answered and ended.unexpected:  # such as a timeout
-        notes.append(f"end: {ended.unexpected}")
-    if inquiry.by is not None:
-        notes.append(f"by {format_user_name(inquiry.by)}")
-
-    listed = ", ".join(note for note in notes if note)
-    suffix = f" ({listed})" if listed else ""
-
-    match inquiry.outcome:
-        case "answered":
-            answer = json.dumps(inquiry.answer, ensure_ascii=False)
-            yield f"{INDENT}answer{suffix}: {answer}"
-        case "redacted":
-            yield f"{INDENT}answer{suffix}: {SECRET_ANSWER}"
-        case _:
-            yield f"{INDENT}no answer{suffix}: {inquiry.end or inquiry.reason or 'open'}"
-            if inquiry.reason and inquiry.end:
-                yield f"{INDENT}reason: {inquiry.reason}"
-
-
-def _list_change_lines(change: ConfigChange) -> Iterator[str]:
-    if not (change.delta or change.unsets or change.begins_again):
-        return  # only the source of a value changed
-
-    yield "configuration reset" if change.begins_again else "configuration"
-    if change.delta:
-        yield from _indent_lines(_format_json("set", mask_secrets(dict(change.delta))))
-    yield from (f"{INDENT}unset {mask_path(path)}" for path in change.unsets)
-    yield from (f"{INDENT}{line}" for line in format_proposing_tools(change.proposed_by))
-
-
-def _format_text(name: str, text: str) -> Iterator[str]:
-    yield f"{name}:"
-    yield from _indent_lines(text.split("\n"))
-
-
-def _format_json(name: str, value: JsonValue) -> Iterator[str]:
-    # Front ends may sort the keys when they save a notebook, so the keys are always sorted.
-    first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
-    yield f"{name}: {first}"
-    yield from more
-
-
-def _indent_lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield f"{INDENT}{line}" if line else ""
-
-
 def _normalize_conversation(entry: JsonValue) -> str:
-    """Return a stored conversation as JSON without ids and times; a damaged one as it is."""
+    """Return a stored conversation as JSON without ids and times; a damaged one as it is.
+
+    Its own object has an id too, so only its title is taken of it.
+    """
     if not get_events(entry):
         return canonical_json(entry)
 
