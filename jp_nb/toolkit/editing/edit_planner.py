@@ -1,8 +1,8 @@
 """Plan the edits of a proposal on the cells of the document.
 
 Planning is pure: it computes the source of each cell before and after each edit, and the order of
-the cells. The user may choose some of the edits, and change their sources. The plan is then made
-again, without the edits that rely on a rejected one.
+the cells (`cell_order.py`). The user may choose some of the edits, and change their sources. The
+plan is then made again, without the edits that rely on a rejected one.
 
 Source: `docs/cells.md`.
 """
@@ -24,6 +24,7 @@ from jp_nb.toolkit.editing.cell_edits import (
     CellEdit,
     make_edit_error,
 )
+from jp_nb.toolkit.editing.cell_order import CellOrder
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_schema import CellKind
@@ -102,10 +103,8 @@ class _Draft:
 class _Planner:
     """Makes a plan edit by edit. The drafts are the cells after the edits that were added.
 
-    A cell has a *key*: its id in the document, or a name such as `new:1` for a new cell. The
-    *place* of a cell is the key of the cell before it, or `start`. The *anchor* of an inserted or
-    moved cell is the key after which the model wants it. Several cells with one anchor come one
-    below the other, so the place of the second one is the first one.
+    A cell has a *key*: its id in the document, or a name such as `new:1` for a new cell. A deleted
+    cell keeps its draft, so that a later edit of it gets an error that says so.
     """
 
     def __init__(self, document: DocumentCells) -> None:
@@ -114,8 +113,7 @@ class _Planner:
             cell.cell_id: _Draft(cell.cell_id, cell.kind, cell.source, cell)
             for cell in document.cells
         }
-        self._order = [cell.cell_id for cell in document.cells]  # the keys, from top to bottom
-        self._anchors: dict[str, str] = {}  # by the key of the inserted or moved cell
+        self._order = CellOrder(cell.cell_id for cell in document.cells)
         # The number of the first rejected edit, by the target of the edit.
         self._rejected: dict[str, int] = {}
         self._planned: list[PlannedEdit] = []
@@ -144,7 +142,7 @@ class _Planner:
 
     def finish(self) -> EditPlan:
         """Return the plan of the edits that were added."""
-        return EditPlan(tuple(self._planned), tuple(self._order), self._dropped)
+        return EditPlan(tuple(self._planned), tuple(self._order.list_keys()), self._dropped)
 
     def add(self, edit: CellEdit, source: str | None = None) -> None:
         """Plan `edit`, with the `source` of the user in place of the model's; None keeps it.
@@ -199,7 +197,7 @@ class _Planner:
 
     def _insert(self, edit: CellEdit, source: str) -> None:
         """Plan a new cell."""
-        place = self._put(edit, edit.key)
+        place = self._order.put(edit.key, self._find_anchor(edit))
         draft = _Draft(edit.key, edit.cell_kind, source, None)
         self._drafts[edit.key] = draft
         self._plan(edit, draft, before="", after=source, place=place)
@@ -244,7 +242,7 @@ class _Planner:
             )
         self._refuse_busy(edit, draft)
 
-        place_before = self._get_place(edit.cell)
+        place_before = self._order.get_place(edit.cell)
         self._order.remove(edit.cell)
         self._plan(edit, draft, before=draft.source, after="", place_before=place_before)
         draft.deleted_by = edit.number
@@ -255,13 +253,13 @@ class _Planner:
         self._refuse_busy(edit, draft)
         if edit.after == edit.cell:
             raise make_edit_error(edit.number, "a cell cannot be moved after itself.")
-        self._find_anchor(edit)  # raises before the order changes
+        anchor = self._find_anchor(edit)
 
-        old_order = list(self._order)
-        place_before = self._get_place(edit.cell)
-        self._order.remove(edit.cell)
-        place = self._put(edit, edit.cell)
-        if self._order == old_order:
+        old_keys = self._order.list_keys()
+        place_before = self._order.get_place(edit.cell)
+        self._order.remove(edit.cell)  # before `put`: the cell does not count for its new place
+        place = self._order.put(edit.cell, anchor)
+        if self._order.list_keys() == old_keys:
             raise make_edit_error(edit.number, NOTHING_CHANGES)
         self._plan(
             edit,
@@ -271,11 +269,6 @@ class _Planner:
             place=place,
             place_before=place_before,
         )
-
-    def _get_place(self, key: str) -> str:
-        """Return the place of `key`: the key of the cell before it, or `start`."""
-        index = self._order.index(key)
-        return self._order[index - 1] if index else START
 
     def _find(self, edit: CellEdit) -> _Draft:
         """Return the cell of `edit`, and check that it may be changed, and its version."""
@@ -357,8 +350,9 @@ class _Planner:
     def _find_anchor(self, edit: CellEdit) -> str:
         """Return the anchor of the cell that `edit` inserts or moves: a key, `start`, or `end`.
 
-        It is "" for the running cell if it is not known. That is an error, unless the user only
-        gets the sources of new cells, without a place.
+        The model may write `this` for the running cell. The result is "" if that cell is not known.
+        That is an error, unless the document cannot be changed: then the user only gets the sources
+        of new cells, without a place.
         """
         anchor = edit.after
         if anchor == THIS:
@@ -368,34 +362,6 @@ class _Planner:
         if anchor not in (START, END) and not is_unknown_here:
             self._find_cell(edit, anchor)
         return anchor
-
-    def _put(self, edit: CellEdit, key: str) -> str:
-        """Put `key` into the order, and return its place."""
-        anchor = self._find_anchor(edit)
-        position = self._find_position(anchor)
-        self._anchors[key] = anchor
-        self._order.insert(position, key)
-        return self._get_place(key)
-
-    def _find_position(self, anchor: str) -> int:
-        """Return the index for a cell after `anchor`, and after the cells placed there before."""
-        if anchor == END or not anchor:
-            return len(self._order)
-
-        position = 0 if anchor == START else self._order.index(anchor) + 1
-        while position < len(self._order) and self._is_placed_at(self._order[position], anchor):
-            position += 1
-        return position
-
-    def _is_placed_at(self, key: str, anchor: str) -> bool:
-        """Return True if an edit put `key` after `anchor`, or after a cell that was put there."""
-        seen: set[str] = set()  # moves can put two cells after each other
-        while key in self._anchors and key not in seen:
-            seen.add(key)
-            key = self._anchors[key]
-            if key == anchor:
-                return True
-        return False
 
 
 def _name(cell: DocumentCell) -> str:
