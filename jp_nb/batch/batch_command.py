@@ -1,7 +1,10 @@
 """Command `jp-nb run` with several notebooks, parameter sets, or models: start or resume a batch.
 
 `run` is the entry of the command line. One notebook without the options of a batch is run by
-`run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool.
+`run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool. Afterwards,
+`batch_end.py` writes the reports.
+
+Functions import the modules that they need, because a run of one notebook needs few of them.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -30,7 +33,6 @@ from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
-    from jp_nb.batch.plans.batch_request import BatchRequest
     from jp_nb.batch.plans.run_plan import RunPlan
     from jp_nb.batch.plans.run_selection import RunSelection
     from jp_nb.batch.plans.run_spec import RunSpec
@@ -65,7 +67,7 @@ BATCH_OPTIONS: Final = (
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one notebook, or a batch."""
+    """Run one notebook, or a batch, and return the exit code."""
     atexit.register(gc.freeze)  # no search for garbage at the end: it takes a third of a second
     if is_batch(options):
         return run_batch(options)
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def is_batch(options: argparse.Namespace) -> bool:
-    """Return True if the options are those of a batch.
+    """Return True if the options are those of a batch: more than one run, or a folder of results.
 
     Raises:
         UsageError: No notebook is named, and no option of a batch is given.
@@ -99,6 +101,8 @@ def run_batch(
     options: argparse.Namespace, *, make_worker: Callable[[], Worker] | None = None
 ) -> int:
     """Run the notebooks of a batch, and return the exit code.
+
+    `make_worker` replaces the worker processes of this machine in tests.
 
     Raises:
         UsageError: The options are wrong. Nothing was run.
@@ -154,12 +158,18 @@ def run_batch(
         signal_number = asyncio.run(run_pool(pool, batch))
         progress.close(batch.counts)
 
+        from jp_nb.batch.batch_end import finish_batch  # the first runs need not wait for it
+
+        is_complete = signal_number is None and batch.find_exit_code(strict=False) == 0
         try:
-            _tell_unused_answers(plan.answers, batch, folder, progress)
-            _tell_unfit_runs(batch, folder, progress)
-            is_complete = signal_number is None and batch.find_exit_code(strict=False) == 0
-            _merge_recordings(folder, plan.request, progress, is_complete=is_complete)
-            _write_reports(folder, junit=options.junit, strict=plan.request.strict)
+            finish_batch(
+                batch,
+                plan,
+                folder.path,
+                progress,
+                junit=options.junit,
+                is_complete=is_complete,
+            )
         except StorageError as exc:  # the runs are in the log all the same
             batch.stop(str(exc))
 
@@ -257,7 +267,7 @@ def _make_local_pool(
     preloaded: Sequence[str],
     make_worker: Callable[[], Worker] | None,
 ) -> WorkerPool:
-    """Return the pool of this machine. `make_worker` replaces its processes in tests."""
+    """Return the pool of this machine, with no more workers than runs."""
     from jp_nb.batch.workers.worker_count import choose_worker_count
     from jp_nb.batch.workers.worker_pool import WorkerPool
     from jp_nb.batch.workers.worker_process import WorkerProcess
@@ -303,81 +313,6 @@ def _make_selection(
         rerun=options.rerun,
         answers=answers,
     )
-
-
-def _tell_unused_answers(
-    answers: AnswersFile | None,
-    batch: NotebookBatch,
-    folder: OutputFolder,
-    progress: BatchObserver,
-) -> None:
-    """Warn of answers that no run asked for: a key may have a typo."""
-    from jp_nb.batch.inboxes.unused_answers import find_unused_answers
-    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
-
-    if answers is None or batch.stop_reason:  # a run that did not start may ask for them
-        return
-
-    used_before = {
-        key for state in read_run_log(folder.path / LOG_NAME).runs for key in state.used_answers
-    }
-    for unused in find_unused_answers(answers, batch.used_answers, used_before):
-        name = ".".join(one_line(part, limit=80) for part in unused.key)
-        progress.tell(f"{answers.format_place(unused)}: {name} was not used: no run asked for it")
-
-
-def _tell_unfit_runs(batch: NotebookBatch, folder: OutputFolder, progress: BatchObserver) -> None:
-    """Name the waiting runs that did not run again, because their answers did not fit before."""
-    from jp_nb.text import pluralize
-
-    count = len(batch.unfit_runs)
-    if not count:
-        return
-
-    shown = one_line(batch.unfit_runs[0], limit=120)
-    if count > 1:
-        shown += f" and {count - 1:,} more"
-    path = one_line(str(folder.path))
-    progress.tell(
-        f"{count:,} waiting {pluralize('run', count)} did not run again, because the answers did "
-        f"not fit and have not changed: {shown}. `jp-nb inbox {path} --list` says why. Correct the "
-        "answers, or add `--rerun` with the id"
-    )
-
-
-def _merge_recordings(
-    folder: OutputFolder, request: BatchRequest, progress: BatchObserver, *, is_complete: bool
-) -> None:
-    """Merge the recordings of the runs into cassettes, if the batch has recorded."""
-    from jp_nb.batch.plans.recording_merge import merge_recordings
-    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
-
-    if request.cassette in (None, "replay"):  # nothing was recorded
-        return
-
-    lines = merge_recordings(
-        folder.path,
-        Path(request.base),
-        read_run_log(folder.path / LOG_NAME).runs,
-        file=request.cassette_file,
-        keeps_old=request.cassette == "replay-or-record",
-        is_complete=is_complete,
-    )
-    for line in lines:
-        progress.tell(line)
-
-
-def _write_reports(folder: OutputFolder, *, junit: Path | None, strict: bool) -> None:
-    """Write the reports of all runs in the log, and a JUnit report to the path `junit`."""
-    from jp_nb.batch.results.batch_junit import format_batch_junit
-    from jp_nb.batch.results.batch_report import write_reports
-    from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
-    from jp_nb.headless.files import replace_file_at
-
-    log = read_run_log(folder.path / LOG_NAME)
-    write_reports(folder.path, log)
-    if junit is not None:
-        replace_file_at(junit, format_batch_junit(log.runs, strict=strict), folders=True)
 
 
 def _log_batch(folder: OutputFolder, plan: RunPlan, *, is_resumed: bool) -> None:
