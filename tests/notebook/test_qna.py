@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
+from jp_nb.storage.question_logs.question_log_folder import QuestionLogFolder
 from tests.kit.ipython_shell import IPythonShell
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
@@ -269,15 +269,15 @@ def test_interrupted_import_is_completed_by_the_next_one(
 ) -> None:
     rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
     (notebook.folder / "old.csv").write_text("".join(rows))
-    append = QuestionLogFile._append
+    append = QuestionLogFolder.append
     calls = iter(range(9))
 
-    def break_off(self: QuestionLogFile, data: bytes) -> None:
+    def break_off(self: QuestionLogFolder, data: bytes) -> None:
         if next(calls) == 2:
             raise OSError(5, "the disk is broken")
         append(self, data)
 
-    monkeypatch.setattr(QuestionLogFile, "_append", break_off)
+    monkeypatch.setattr(QuestionLogFolder, "append", break_off)
     with pytest.raises(jp.StorageError, match="the disk is broken"):
         notebook.jp("qna import old.csv")
     monkeypatch.undo()

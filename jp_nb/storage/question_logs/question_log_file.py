@@ -1,10 +1,10 @@
 """Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
 
-Each line is one question with its answer (`question_log_lines.py`).
+Each line is one question with its answer (`question_log_lines.py`). `question_log_folder.py` has
+the files: the active one, and the archives of full ones.
 
 A writer holds a lock until its lines are on the disk, so a killed process leaves at most one
-incomplete line, at the end. The next writer then begins a new line. A file with 100 lines is
-archived under the next number.
+incomplete line, at the end. The next writer then begins a new line.
 
 The *chain value* of a log is a digest of all its lines. The user's data folder has that of the
 newest signed line (`newest_signed_line.py`), so that a changed log is noticed.
@@ -14,11 +14,9 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,22 +24,20 @@ from typing import Final, NamedTuple
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import open_file, sync_folder
 from jp_nb.json_reading import MAX_INTEGER
 from jp_nb.record.reading.question_log_entries import is_answered
-from jp_nb.storage.file_locks import LOCK_TIMEOUT_S, hold_file_lock
-from jp_nb.storage.files import (
-    MAX_OWNED_FILE_BYTES,
-    ForeignFileError,
-    is_owned_folder,
-    read_owned_file,
-)
+from jp_nb.storage.file_locks import LOCK_TIMEOUT_S
+from jp_nb.storage.files import MAX_OWNED_FILE_BYTES, ForeignFileError, read_owned_file
 from jp_nb.storage.question_logs.newest_signed_line import (
     NewestSigned,
     read_newest_signed,
     store_newest_signed,
 )
 from jp_nb.storage.question_logs.question_log_contents import LogContents, mark_own_lines
+from jp_nb.storage.question_logs.question_log_folder import (
+    QuestionLogFolder,
+    translate_log_errors,
+)
 from jp_nb.storage.question_logs.question_log_lines import (
     AFTER_KEY,
     LogEntry,
@@ -50,17 +46,12 @@ from jp_nb.storage.question_logs.question_log_lines import (
     sign_entry,
 )
 
-LOG_FOLDER: Final = Path(".jp") / "context"
-ACTIVE_LOG_NAME: Final = "qna.jsonl"
-LOG_LOCK_NAME: Final = ".qna.lock"
 MAX_LOG_LINES: Final = 100
 """Lines of one file, blank ones included, before it is archived."""
 MAX_LOG_FILE_BYTES: Final = MAX_OWNED_FILE_BYTES // 4
 """Size of one file before it is archived."""
 MAX_LOG_BYTES: Final = 200_000_000
 """Size of all files together. A larger log is not read."""
-_ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
-_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 class EntryTooLongError(StorageError):
@@ -105,8 +96,18 @@ class Added:
 class QuestionLogFile:
     """Question log of the workspace in the folder `root`: the active file and its archives.
 
-    With 0 `max_archives`, all are kept. `timeout_s` is the longest wait for the lock, which guards
-    the files against other processes. `read` and `append` take it, and private methods expect it.
+    A lock guards the files against other processes. `read` and `append` take it, and private
+    methods expect it.
+
+    Args:
+        root: The folder of the workspace.
+        max_archives: Number of archives that are kept; 0 for all.
+        timeout_s: The longest wait for the lock.
+
+    Attributes:
+        workspace: The name of the workspace in signatures.
+        folder: The folder of the files.
+        path: The active file.
     """
 
     def __init__(
@@ -115,15 +116,18 @@ class QuestionLogFile:
         self.root = root
         self.max_archives = max_archives
         self.timeout_s = timeout_s
-        self.workspace = os.path.realpath(root)  # its name in signatures
-        self.folder = root / LOG_FOLDER
-        self.path = self.folder / ACTIVE_LOG_NAME
+        self.workspace = os.path.realpath(root)
 
+        self._files = QuestionLogFolder(root)
+        self.folder = self._files.path
+        self.path = self._files.active_file
+
+        # Files as they were read last, so that an append need not read old archives again.
         self._known: dict[Path, _KnownFile] = {}
 
     def exists(self) -> bool:
         """Return True if the log has a file."""
-        return bool(self._list_files())
+        return bool(self._files.list_files())
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -136,13 +140,16 @@ class QuestionLogFile:
         if not os.path.lexists(self.folder):
             return LogContents()
 
-        self._check_folder()
-        with _translate_errors("read", self.folder), self._locked(make=False):
+        self._files.check_is_private()
+        with translate_log_errors("read", self.folder), self._lock(make=False):
             contents = self._read_files()
             newest = read_newest_signed(self.workspace)
             if key is not None and newest is not None:
                 contents.lines = mark_own_lines(contents.lines, key, self.workspace, newest.chain)
             return contents
+
+    def _lock(self, *, make: bool) -> AbstractContextManager[None]:
+        return self._files.lock(timeout_s=self.timeout_s, make=make)
 
     def _read_files(self, *, skips_known_archives: bool = False) -> LogContents:
         """Read the files, oldest first.
@@ -153,7 +160,7 @@ class QuestionLogFile:
         contents = LogContents()
         total_bytes = 0
 
-        for path in self._list_files():
+        for path in self._files.list_files():
             status = path.lstat()
             total_bytes += status.st_size
             if total_bytes > MAX_LOG_BYTES:
@@ -171,7 +178,7 @@ class QuestionLogFile:
 
             try:
                 contents.add(read_owned_file(path))
-            except ForeignFileError as exc:
+            except ForeignFileError as exc:  # other users could have written its answers
                 contents.unread.append(str(exc))
             except OSError as exc:
                 contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
@@ -181,20 +188,6 @@ class QuestionLogFile:
         if not os.path.lexists(self.path):
             contents.begin_file()
         return contents
-
-    def _list_files(self) -> list[Path]:
-        active = [self.path] if os.path.lexists(self.path) else []
-        return [self.folder / name for _, name in self._list_archives()] + active
-
-    def _list_archives(self) -> list[tuple[int, str]]:
-        with _translate_errors("read", self.folder):
-            try:
-                names = os.listdir(self.folder)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-
-        found = map(_ARCHIVE.fullmatch, names)
-        return sorted((int(match[1]), match[0]) for match in found if match)
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -214,37 +207,24 @@ class QuestionLogFile:
         Raises:
             StorageError: An entry cannot be written. Earlier ones may have been written.
         """
-        self._make_folders()
-        self._check_folder()
+        self._files.make()
+        self._files.check_is_private()
 
-        with _translate_errors("written", self.folder), self._locked():
+        with translate_log_errors("written", self.folder), self._lock(make=True):
             newest = read_newest_signed(self.workspace) if key else None
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._read_files() if needs_all else self._read_end(newest)
 
-            if contents.unread:  # their ids are unknown and could be assigned twice
-                raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
-            if contents.last + len(entries) > MAX_INTEGER:
-                raise StorageError(
-                    f"an answer in {self.folder} has the id {contents.last}, which is "
-                    "the highest possible id: delete that line"
-                )
+            self._check_next_ids(contents, len(entries))
 
-            rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
-            new = [entry for entry in entries if "row" not in entry or entry["row"] not in rows]
+            new = _select_new_rows(entries, contents)
             if if_new:
                 new = [entry for entry in new if not contents.has_same_answer(entry)]
 
-            lines = self._make_lines(new, contents.last, key, _compute_chain(contents, newest))
+            chain = _compute_chain(contents, newest)
+            lines = self._make_lines(new, contents.last, key, chain)
             problems = self._write(lines, contents, signed=key is not None)
             return Added(len(new), len(entries) - len(new), problems)
-
-    def _make_folders(self) -> None:
-        with _translate_errors("made", self.folder):
-            for folder in (self.folder.parent, self.folder):
-                if not os.path.lexists(folder):
-                    with suppress(FileExistsError):  # another process was faster
-                        os.mkdir(folder, 0o755)
 
     def _read_end(self, newest: NewestSigned | None) -> LogContents:
         """Read the part of the log that an append needs: its last id, and its chain value.
@@ -258,6 +238,16 @@ class QuestionLogFile:
         # The digest of a line alone: the chain value of a log that has only this line.
         digests = [extend_chain("", line.data) for line in contents.lines]
         return contents if newest.line in digests else self._read_files()
+
+    def _check_next_ids(self, contents: LogContents, count: int) -> None:
+        """Raise `StorageError` if the next `count` ids are unknown or too high."""
+        if contents.unread:  # their ids could be assigned twice
+            raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
+        if contents.last + count > MAX_INTEGER:
+            raise StorageError(
+                f"an answer in {self.folder} has the id {contents.last}, which is "
+                "the highest possible id: delete that line"
+            )
 
     def _make_lines(
         self, entries: Sequence[LogEntry], last: int, key: SecretBytes | None, chain: str
@@ -299,7 +289,7 @@ class QuestionLogFile:
         while remaining:
             if contents.count >= MAX_LOG_LINES or contents.size >= MAX_LOG_FILE_BYTES:
                 try:
-                    self._archive_active()
+                    self._files.archive_active(max_archives=self.max_archives)
                     contents.begin_file()
                 except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
@@ -310,7 +300,7 @@ class QuestionLogFile:
             data = b"".join(line.data for line in written)
             if contents.is_torn:  # a killed process has left an incomplete line
                 data = b"\n" + data
-            self._append(data)
+            self._files.append(data)
 
             if signed:
                 problem = self._store_newest(written[-1])
@@ -324,26 +314,6 @@ class QuestionLogFile:
 
         return tuple(problems)
 
-    def _append(self, data: bytes) -> None:
-        """Append and sync `data`, all or nothing."""
-        is_new = not os.path.lexists(self.path)
-        descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
-
-        try:
-            before = os.fstat(descriptor).st_size
-            try:
-                if os.write(descriptor, data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, before)  # safe: this process holds the lock
-                raise
-        finally:
-            os.close(descriptor)
-
-        if is_new:
-            sync_folder(self.folder)
-
     def _store_newest(self, line: _NewLine) -> str | None:
         """Store that `line` is the newest signed one; return a message about a problem."""
         newest = NewestSigned(extend_chain("", line.data), line.chain)
@@ -353,32 +323,11 @@ class QuestionLogFile:
             return f"answers in {self.folder} will need your consent: {exc}"
         return None
 
-    def _archive_active(self) -> None:
-        """Rename the active file to the next archive, and delete archives over the limit."""
-        archives = self._list_archives()
-        number = archives[-1][0] + 1 if archives else 1
-        os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
-        sync_folder(self.folder)
 
-        if self.max_archives:
-            for _, name in archives[: max(len(archives) + 1 - self.max_archives, 0)]:
-                os.unlink(self.folder / name)
-
-    def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
-        """Hold the lock of the log in the `with` block. `make` creates the lock file."""
-        return hold_file_lock(self.folder / LOG_LOCK_NAME, make=make, timeout_s=self.timeout_s)
-
-    def _check_folder(self) -> None:
-        """Raise `StorageError` if the folder is a link or is not owned."""
-        if self.folder.is_symlink():
-            raise StorageError(f"{self.folder} is a link: replace it by a folder")
-
-        for folder in (self.folder.parent, self.folder):
-            if not is_owned_folder(folder):
-                raise StorageError(
-                    f"{folder} is not private: it must belong to you, and no other "
-                    "user may write to it"
-                )
+def _select_new_rows(entries: Sequence[LogEntry], contents: LogContents) -> list[LogEntry]:
+    """Return `entries` without those from rows of a table that the log already contains."""
+    known_rows = {entry["row"] for _, entry in contents.answered if "row" in entry}
+    return [entry for entry in entries if "row" not in entry or entry["row"] not in known_rows]
 
 
 def _compute_chain(contents: LogContents, newest: NewestSigned | None) -> str:
@@ -392,13 +341,3 @@ def _compute_chain(contents: LogContents, newest: NewestSigned | None) -> str:
         if newest is not None and extend_chain("", line.data) == newest.line:
             value = newest.chain
     return value
-
-
-@contextmanager
-def _translate_errors(done: str, folder: Path) -> Iterator[None]:
-    """Convert an `OSError` in the block to a `StorageError`: `… cannot be DONE`."""
-    try:
-        yield
-    except OSError as exc:
-        place = exc.filename or folder
-        raise StorageError(f"{place} cannot be {done}: {exc.strerror or exc}") from exc
