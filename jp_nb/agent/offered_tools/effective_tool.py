@@ -15,13 +15,9 @@ from pydantic import JsonValue
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.provider import ToolDefinition
 from jp_nb.config.access_rules import Grants
-from jp_nb.config.tree.tool_settings import (
-    CANCELLATION,
-    Command,
-    FormatMode,
-    ToolConfig,
-    join_rules,
-)
+from jp_nb.config.tool_rules import join_rules
+from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.tool_settings import CANCELLATION, FormatMode, ToolConfig
 from jp_nb.toolkit.arguments.parameters import make_parameters_schema
 from jp_nb.toolkit.base import Tool, ToolSource
 from jp_nb.toolkit.command_tools.command import CommandFormatter, name_in_source

@@ -30,8 +30,9 @@ from jp_nb.config.tree.base import (
     one_of,
     table,
 )
+from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.compaction_settings import CompactionConfig
-from jp_nb.config.tree.tool_settings import STAR, Command, Enable, ToolConfig
+from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 AttachmentUrl = Annotated[str, before(format_attachment_url)]

@@ -1,15 +1,15 @@
-"""Settings of tools: source, permissions, questions, display, command lines.
+"""Settings of tools: source, state, permissions, parameters, and questions.
 
-They are in `conversation.tools.NAME`; `*` has the defaults of all tools. The access rules of a tool
-are in `access_settings.py`.
+They are in `conversation.tools.NAME`; `*` has the defaults of all tools. The tables in it with
+modules of their own are `command` (`command_settings.py`), `style` (`tool_display_settings.py`),
+and `access` (`access_settings.py`).
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_serializer
 
@@ -27,44 +27,11 @@ from jp_nb.config.tree.base import (
     Flag,
     ShortTable,
     before,
-    not_blank,
-    read_number,
     table,
 )
+from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.tool_display_settings import ToolStyle
 from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found, shorten_for_error
-
-
-class Command(ShortTable):
-    """A program and its arguments. A plain text is split as in a shell."""
-
-    program: Annotated[str, not_blank("a program")]
-    """The program."""
-    args: Annotated[list[str], APPEND_MERGE] = Field(default_factory=list)
-    """Its arguments."""
-    shell: Flag = False
-    """`true` to run the command in a shell."""
-
-    @classmethod
-    def expand(cls, value: Any) -> Any:
-        """Return the table of a command line: `a b` is the program `a` with the argument `b`."""
-        if not isinstance(value, str):
-            raise UnexpectedValueError(
-                "a command line, or a table of program, args, and shell", value
-            )
-        import shlex
-
-        try:
-            words = shlex.split(value)
-        except ValueError as exc:
-            raise ValueError(
-                f"invalid shell quoting in command string: {shorten_for_error(value)}"
-            ) from exc
-
-        if not words:
-            raise ValueError("expected a command line, found nothing")
-        program, *args = words
-        return {"program": program, "args": args, "shell": False}
-
 
 STAR = "*"
 """The key of the defaults for all tools."""
@@ -141,6 +108,7 @@ JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null
 
 
 def _check_types(value: Any) -> Any:
+    """Return the name of a JSON type, or a list of them."""
     names = value if isinstance(value, list) else [value]
     if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
         return value
@@ -172,6 +140,7 @@ class Param(ConfigTable):
 
 
 def _read_target(value: Any) -> Any:
+    """Return `user`, `assistant`, or the settings of the assistant; `{}` sets nothing of it."""
     if value == {}:
         return "assistant"
     if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
@@ -200,65 +169,6 @@ class QuestionConfig(ConfigTable):
     def is_answered_by_model(self) -> bool:
         """True if a model answers the question."""
         return self.target != "user"
-
-
-def _read_inline_results(value: Any) -> Any:
-    """Return `off`, `full`, or a number of lines."""
-    if isinstance(value, bool):
-        return "full" if value else "off"
-    if value in ("off", "full"):
-        return value
-    # JP writes a number of lines as `{"truncate": {"lines": 10}}`.
-    if isinstance(value, dict) and value.keys() == {"truncate"}:
-        value = value["truncate"]
-        value = value.get("lines") if isinstance(value, dict) else value
-
-    if (number := read_number(value)) is not None:
-        return number or "off"
-    raise UnexpectedValueError("off, full, true, false, or a number of lines", value)
-
-
-InlineResults = Annotated[Literal["off", "full"] | int, before(_read_inline_results)]
-_PARAMETER_STYLES = ("json", "function_call", "off")
-
-
-def _read_parameters_style(value: Any) -> Any:
-    if value in _PARAMETER_STYLES or isinstance(value, (dict, Command)):
-        return value
-    if value is False:
-        return "off"
-    if isinstance(value, str) and value.strip():
-        return Command.expand(value)
-    raise UnexpectedValueError(
-        f"{', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments", value
-    )
-
-
-ParametersStyle = Annotated[
-    Annotated[Literal["json", "function_call", "off"], PLAIN_FORM] | Annotated[Command, TABLE_FORM],
-    TABLE_OR_PLAIN_FORM,
-    before(_read_parameters_style),
-]
-
-
-class ErrorStyle(ConfigTable):
-    """Display of failed results."""
-
-    inline_results: InlineResults | None = None
-    """As `style.inline_results`, for failed results."""
-
-
-class ToolStyle(ConfigTable):
-    """Display of a tool's calls. Unset settings are inherited from `*`."""
-
-    hidden: Flag | None = None
-    """`true` to hide the calls."""
-    inline_results: InlineResults | None = None
-    """Number of lines of a result in the cell, `full`, or `off`. Unset, the result is folded."""
-    parameters: ParametersStyle | None = None
-    """Display of the arguments: `json`, `function_call`, `off`, or a command that formats them.
-    Unset, they are in the line of the call."""
-    error: ErrorStyle = table()
 
 
 TOOL_SOURCES = ("builtin", "local", "mcp", "python")
@@ -350,21 +260,3 @@ DEFAULTABLE = frozenset(
     }
 )
 """Fields that the entry `*` may have. Its `questions` are those that no tool asks."""
-
-
-STRICTNESS: Final[Sequence[RunMode]] = ("unattended", "ask", "edit", "skip")
-"""Permissions, from the loosest to the strictest."""
-
-
-def join_rules(tool: ToolConfig, star: ToolConfig) -> tuple[ArgumentRule, ...]:
-    """Return the rules of `tool`, followed by those of `*`.
-
-    A rule of `*` is not looser than the tool's own setting `run`.
-    """
-    return (*(tool.rules or ()), *(_tighten(rule, tool.run) for rule in star.rules or ()))
-
-
-def _tighten(rule: ArgumentRule, run: RunMode | None) -> ArgumentRule:
-    if run is None or STRICTNESS.index(rule.run) >= STRICTNESS.index(run):
-        return rule
-    return rule.model_copy(update={"run": run})

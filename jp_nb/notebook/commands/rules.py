@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from jp_nb.agent.approvals.permission_rules import SCOPE_WORDS
 from jp_nb.agent.approvals.rule_texts import format_rule
 from jp_nb.config.setting_paths import format_path
-from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig, join_rules
+from jp_nb.config.tool_rules import join_rules
+from jp_nb.config.tree.tool_settings import STAR, ArgumentRule, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import as_object

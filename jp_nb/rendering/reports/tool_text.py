@@ -23,11 +23,8 @@ from jp_nb.config.masked_settings import is_secret_path, mask_secrets
 from jp_nb.config.secrets.api_keys import hide_credentials
 from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import (
-    STAR,
-    Command,
-    QuestionConfig,
-)
+from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.tool_settings import STAR, QuestionConfig
 from jp_nb.errors import UsageError
 from jp_nb.rendering.prompt_texts.grant_text import format_grants
 from jp_nb.rendering.report import (

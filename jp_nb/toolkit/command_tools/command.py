@@ -22,7 +22,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.tree.tool_settings import Command, RuleCoverage, ToolConfig
+from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.tool_settings import RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems

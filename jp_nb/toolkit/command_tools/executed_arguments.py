@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from jp_nb.config.tree.tool_settings import Command
+from jp_nb.config.tree.command_settings import Command
 
 _CALL_VALUE: Final = re.compile(r"\{[{%].*(?:arguments|\btool\b(?!\s*[.\[]))", re.DOTALL)
 """A template that inserts arguments of the call, or the complete `tool` object."""
