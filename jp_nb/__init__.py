@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from jp_nb.toolkit.function_tools.tool_registry import remove_tool, tool
     from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success
     from jp_nb.toolkit.question import Question
-    from jp_nb.toolkit.question_types.select_answer import Option
+    from jp_nb.toolkit.question_types.select_options import Option
     from jp_nb.toolkit.tool_context import ToolContext
     from jp_nb.values.custom import describer
     from jp_nb.values.describe import describe
@@ -58,7 +58,7 @@ _EXPORTS = {
     "jp_nb.toolkit.outcome": ("NeedsInput", "Outcome", "Success"),
     "jp_nb.toolkit.function_tools.tool_registry": ("remove_tool", "tool"),
     "jp_nb.toolkit.question": ("Question",),
-    "jp_nb.toolkit.question_types.select_answer": ("Option",),
+    "jp_nb.toolkit.question_types.select_options": ("Option",),
     "jp_nb.toolkit.tool_context": ("ToolContext",),
     "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),

@@ -46,7 +46,8 @@ from jp_nb.toolkit.question_types.answer_types import (
 )
 from jp_nb.toolkit.question_types.form_answer import FieldsAnswer
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.question_types.select_answer import Option, OptionValue, SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_options import Option, OptionValue
 from jp_nb.toolkit.question_types.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]

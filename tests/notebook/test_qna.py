@@ -7,6 +7,7 @@ Departures from the rows: a bare `%jp qna` lists (RCP-82); a truncated answer is
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.storage.question_logs.question_log_folder import QuestionLogFolder
 from tests.kit.ipython_shell import IPythonShell
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
@@ -269,15 +269,16 @@ def test_interrupted_import_is_completed_by_the_next_one(
 ) -> None:
     rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
     (notebook.folder / "old.csv").write_text("".join(rows))
-    append = QuestionLogFolder.append
-    calls = iter(range(9))
+    write = os.write
+    parts = iter(range(9))
 
-    def break_off(self: QuestionLogFolder, data: bytes) -> None:
-        if next(calls) == 2:
+    def break_off(descriptor: int, data: bytes) -> int:
+        is_part = b'"question"' in data  # of the import: up to 100 lines
+        if is_part and next(parts) == 2:
             raise OSError(5, "the disk is broken")
-        append(self, data)
+        return write(descriptor, data)
 
-    monkeypatch.setattr(QuestionLogFolder, "append", break_off)
+    monkeypatch.setattr(os, "write", break_off)
     with pytest.raises(jp.StorageError, match="the disk is broken"):
         notebook.jp("qna import old.csv")
     monkeypatch.undo()

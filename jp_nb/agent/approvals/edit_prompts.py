@@ -34,7 +34,7 @@ from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.editing.edit_schema import CellKind
 from jp_nb.toolkit.editing.source_diff import SourceDiff
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.select_answer import Option
+from jp_nb.toolkit.question_types.select_options import Option
 
 WHY_CAPTION = "The model's reason"
 ATTENTION_CAPTION = "Read these lines carefully"

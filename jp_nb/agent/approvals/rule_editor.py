@@ -34,7 +34,7 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS
-from jp_nb.toolkit.question_types.select_answer import Option
+from jp_nb.toolkit.question_types.select_options import Option
 
 ANY: Final[JsonValue] = {"any": True}
 """The condition that each value of an argument meets."""

@@ -58,7 +58,8 @@ from jp_nb.exact_form import spell_invisible
 from jp_nb.text import one_line, pluralize, upper_first
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
-from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_options import Option
 
 AskPrompt = Callable[[AnyPrompt], AnyEnd]
 """Shows a prompt to the user, and returns its end."""

@@ -26,7 +26,8 @@ from jp_nb.toolkit.question_types.answer_types import (
     UrlAnswer,
 )
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_options import Option
 
 OTHER_FIELD_SUFFIX: Final = "_other"
 """End of the name of the field for the user's own text."""

@@ -29,7 +29,7 @@ from jp_nb.session.mcp_servers.mcp_import import (
 from jp_nb.storage.server_lists.mcp_files import ServerFiles
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.question_types.select_answer import Option
+from jp_nb.toolkit.question_types.select_options import Option
 
 NO_SERVERS: Final = (
     "No MCP servers were found in the files of other applications. `%jp mcp import FILE` reads a "

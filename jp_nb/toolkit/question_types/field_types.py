@@ -36,7 +36,8 @@ from jp_nb.toolkit.question_types.answer_types import (
 from jp_nb.toolkit.question_types.form_schema import ENUM_NAMES, FormSource, Node
 from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern
 from jp_nb.toolkit.question_types.number_answer import BOUNDS, IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_options import Option
 from jp_nb.toolkit.question_types.text_formats import TextFormat
 
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines

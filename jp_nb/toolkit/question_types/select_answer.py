@@ -1,29 +1,24 @@
 """Answers that select options: one, several, or the user's own text.
 
-A *pick* is an option that the user selected. An own text counts as a pick.
+A *pick* is an option that the user selected. An own text counts as a pick. `AnswerType` says which
+of the methods below prompts, models, and the configuration use.
 
 Source: `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
     StrictBool,
-    StrictFloat,
     StrictInt,
-    StrictStr,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -32,63 +27,17 @@ from jp_nb.exact_form import spell_invisible
 from jp_nb.record.reading.recorded_answers import NONE_OF_THESE
 from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit
-
-OptionValue = (
-    StrictStr | StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
-)
-
-
-class Option(BaseModel):
-    """One option of a selection. In JSON, it is an object with these keys, or only its value.
-
-    Attributes:
-        value: The answer if the user picks the option: a text, a number, or a boolean.
-        label: The displayed text, in one line; None to show the value.
-        description: Lines that are shown below the label.
-    """
-
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
-    value: OptionValue
-    label: str | None = None
-    description: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_plain_value(cls, data: Any) -> Any:
-        return data if isinstance(data, dict | Option) else {"value": data}
-
-    @field_validator("value", mode="before")
-    @classmethod
-    def _check_scalar(cls, value: Any) -> Any:
-        if not isinstance(value, str | int | float):
-            raise ValueError("expected a text, a number, or a boolean")
-        return value
-
-    @model_serializer(mode="plain")
-    def _compact(self) -> JsonValue:
-        more: dict[str, JsonValue] = {}
-        if self.label is not None and self.label != self.value:
-            more["label"] = self.label
-        if self.description is not None:
-            more["description"] = self.description
-
-        return {"value": self.value, **more} if more else self.value
-
-    def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return a copy whose description is the result of `change`."""
-        if self.description is None:
-            return self
-        return self.model_copy(update={"description": change(self.description)})
-
-    @property
-    def shown(self) -> str:
-        """The displayed text: the label, or else the value."""
-        return str(self.value) if self.label is None else self.label
+from jp_nb.toolkit.question_types.select_options import Option, OptionValue, describe_option
 
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """Parsed answer to a select question: picked options in order, and the user's own text."""
+    """Parsed answer to a select question: picked options in order, and the user's own text.
+
+    Attributes:
+        indices: The indices of the options.
+        custom: The own text; None without one.
+    """
 
     indices: tuple[int, ...] = ()
     custom: str | None = None
@@ -125,7 +74,7 @@ class SelectAnswer(AnswerType):
             raise ValueError(
                 "`options` is empty: a select question needs at least one option, or `other`"
             )
-        if len(self._indices) < len(self.options):
+        if len(self._indices) < len(self.options):  # `_indices` has each value once
             raise ValueError("two `options` have the same value")
         if not self.multi and (self.min_picks or self.max_picks is not None):
             raise ValueError("`min_picks` and `max_picks` need `multi`")
@@ -287,7 +236,7 @@ class SelectAnswer(AnswerType):
         are_texts = all(isinstance(value, str) for value in self.values)
         schema: dict[str, JsonValue] = {"type": "string"} if are_texts else {}
 
-        descriptions = [*filter(None, map(_describe_option, self.options))]
+        descriptions = [*filter(None, map(describe_option, self.options))]
         if descriptions:
             schema["description"] = one_line("; ".join(descriptions), limit=2000)
         schema["enum"] = list(self.values)
@@ -304,7 +253,7 @@ class SelectAnswer(AnswerType):
         }
         if self.min_picks > own_count:
             schema["minItems"] = self.min_picks - own_count
-        if not self.options:
+        if not self.options:  # the user can only type an own text
             schema |= {"items": {}, "maxItems": 0}
         elif self.max_picks is not None:
             schema["maxItems"] = self.max_picks - own_count
@@ -360,17 +309,11 @@ class SelectAnswer(AnswerType):
 
     @model_serializer(mode="wrap")
     def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Return the JSON object of the type, without an index that marks no option."""
         shape = super()._omit_defaults(serialize)
         if self.recommended_index is None:
             shape.pop("recommended", None)
         return shape
-
-
-def _describe_option(option: Option) -> str:
-    """Return the value with its label and description; "" if both say nothing more."""
-    label = None if option.shown == str(option.value) else option.shown
-    text = ", ".join(filter(None, [label, option.description]))
-    return f"{json.dumps(option.value)}: {text}" if text else ""
 
 
 def _get_type_name(value: object) -> str:

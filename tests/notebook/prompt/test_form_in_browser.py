@@ -26,7 +26,7 @@ pytestmark = [
 FIRST_CELL = """
 from in_cell import *
 from jp_nb.toolkit.question_types.answer_types import TextAnswer
-from jp_nb.toolkit.question_types.select_answer import Option
+from jp_nb.toolkit.question_types.select_options import Option
 
 def ask_each(*questions):
     for end in [ask(question)[0] for question in questions]:

@@ -201,7 +201,7 @@ def test_form_with_a_deadline_says_who_writes_and_its_summary_leads_to_open_ques
 
 
 FIELDS = """
-from jp_nb.toolkit.question_types.select_answer import Option
+from jp_nb.toolkit.question_types.select_options import Option
 PLANS = Question.select('plan', 'Which plan?', [
     Option(value='slow', description='It takes three days.'), 'fast',
 ], recommended=0, other=True).with_context('About **time**.')

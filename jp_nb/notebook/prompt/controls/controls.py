@@ -33,7 +33,8 @@ from jp_nb.toolkit.question_types.answer_types import (
     UrlAnswer,
 )
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
-from jp_nb.toolkit.question_types.select_answer import Option, SelectAnswer
+from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.select_options import Option
 
 
 def make_question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:
