@@ -148,6 +148,20 @@ def test_fully_configured_form_asks_nothing(session_of: Ask) -> None:
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=1, note="n")
 
 
+def test_user_confirms_a_form_without_fields(session_of: Ask) -> None:
+    class Consent(BaseModel):
+        """Nothing to fill in."""
+
+    person = form_answers({})
+    session_of(person)
+    assert jp_nb.ask(Consent) == Consent()
+    assert len(person.asked) == 1
+
+    session_of(away())
+    with pytest.raises(jp_nb.PromptUnavailable):
+        jp_nb.ask(Consent)
+
+
 def test_options_can_be_configured_by_label(session_of: Ask) -> None:
     class Pets(BaseModel):
         pets: list[Literal["cat", "dog"]]

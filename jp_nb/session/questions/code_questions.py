@@ -1,16 +1,17 @@
 """`jp.ask`: the questions of the user's code, and their configured and given answers.
 
-An answer comes from the configuration, from the answers file, or from the user, in this order. The
-questions that are left are asked in one prompt. Without a user, defaults answer optional questions
-and forms. A tool may also call `jp.ask`: then the answers are those of the tool.
+An answer comes from the configuration (`configured_answers.py`), from the answers file, or from the
+user, in this order. The questions that are left are asked in one prompt. Without a user, defaults
+answer optional questions and forms. A tool may also call `jp.ask`: then the configured and the
+prepared answers are those for the tool.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NoReturn, assert_never
+from collections.abc import Callable, Sequence
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -23,18 +24,17 @@ from jp_nb.agent.prepared_answers import (
 )
 from jp_nb.agent.prompting.prompt_ends import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt, make_prompt
-from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import STAR
-from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.session.questions.configured_answers import Answers, ConfiguredAnswers
 from jp_nb.toolkit.outcome import MAX_QUESTIONS
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 
 OWN_CODE: Final = "jp.ask"
 """The name in the answers file in place of a tool, for questions of the user's code."""
-Answers = dict[str, JsonValue]
 ShowPrompt = Callable[[QuestionPrompt | FormPrompt], AnyEnd]
+"""Shows a prompt in the cell, and returns its end when the user has answered or declined."""
 
 
 def read_questions(what: object, *, title: str | None = None) -> list[Question]:
@@ -71,11 +71,8 @@ class CodeQuestions:
     The configuration can answer a whole question, or single fields of a form. The user is then
     asked only for the other fields.
 
-    The types of answers (`toolkit/question_types/`) check them: `misfit` is None if an answer is
-    valid, `problems` has the errors by field (with "" for the whole form), and `normalized` puts
-    the value of an option in place of its label.
-
     Args:
+        config: The effective configuration, with the configured answers.
         label: The heading of the prompt.
         tool: Name of the tool whose code asks; None for code of a cell.
         prepared: The answers file.
@@ -99,9 +96,9 @@ class CodeQuestions:
         self._prepared = prepared
         self._secrets = secrets
 
-        # The configured answers, by the id of a question, or of a field of a form.
-        self._configured = _list_configured_answers(config, tool)
-        # The configured answers to fields of a form, by the id of the question with the form.
+        self._configured = ConfiguredAnswers(config, tool)
+        # The configured answers to fields of a form, by the id of the question with the form. The
+        # prompt does not show these fields, and `_keep_answer` adds them to the user's answer.
         self._configured_fields: dict[str, Answers] = {}
         # The answers so far, by question id.
         self._answers: Answers = {}
@@ -118,6 +115,7 @@ class CodeQuestions:
         """
         for question in self._questions:
             self._take_configured(question)
+        # In a loop of its own: a wrong configured answer is reported before any is left open.
         for question in self._list_open_questions():
             self._take_prepared(question)
 
@@ -132,26 +130,11 @@ class CodeQuestions:
 
     def _take_configured(self, question: Question) -> None:
         """Take the configured answer to `question`, or to fields of its form."""
-        kind = question.answer_type
-        if question.id not in self._configured:
-            if isinstance(kind, FormAnswer):
-                self._take_fields(question, kind)
-            return
-
-        answer = kind.normalized(self._configured[question.id])
-        if question.misfit(answer):
-            self._raise_misfit(question, answer)
-        self._answers[question.id] = answer
-
-    def _raise_misfit(self, question: Question, answer: JsonValue) -> NoReturn:
-        """Raise a `ConfigError` for a configured answer, with the paths of its wrong fields."""
-        kind = question.answer_type
-        path = self._format_answer_path(question.id)
-        if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
-            raise ConfigError(_format_expected(question), path=path)
-
-        problems = kind.find_unknown_fields(answer) or kind.problems(answer)
-        _raise_problems({_join_path(path, name): problem for name, problem in problems.items()})
+        answer = self._configured.find_answer(question)
+        if answer is None:
+            self._configured_fields[question.id] = self._configured.find_fields(question)
+        else:
+            self._answers[question.id] = answer
 
     def _take_prepared(self, question: Question) -> None:
         """Take the answer of the answers file. The question stays open if the file has none."""
@@ -169,38 +152,6 @@ class CodeQuestions:
     def _report_open(self, question: Question, why: str) -> None:
         """Report a question without an answer, so that the user can prepare it for the next run."""
         self._prepared.note_open(OpenDecision("question", self._asker, why, question))
-
-    def _take_fields(self, question: Question, kind: FormAnswer) -> None:
-        """Take the configured answers to fields. If all fields have one, the form is answered."""
-        configured: Answers = {}
-        for field in kind.fields:
-            if field.id not in self._configured:
-                continue
-            answer = field.answer_type.normalized(self._configured[field.id])
-            if field.misfit(answer):
-                raise ConfigError(_format_expected(field), path=self._format_answer_path(field.id))
-            configured[field.id] = answer
-
-        self._configured_fields[question.id] = configured
-        if len(configured) < len(kind.fields):
-            return
-
-        problems = kind.problems(configured)
-        if problems:
-            # A problem of the whole form is reported at its first field.
-            first_id = kind.fields[0].id
-            _raise_problems(
-                {
-                    self._format_answer_path(field_id or first_id): problem
-                    for field_id, problem in problems.items()
-                }
-            )
-        self._answers[question.id] = configured
-
-    def _format_answer_path(self, name: str) -> str:
-        """Return the path of the setting with the answer to the question or field `name`."""
-        keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
-        return format_path(keys)
 
     def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
         """Ask the user in one prompt: a single question, or a form with a page for each one."""
@@ -228,6 +179,7 @@ class CodeQuestions:
         kind = question.answer_type
         configured = self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and configured:
+            # Its checks see the answers to all fields, also to those that it does not show.
             remaining_form = kind.make_remaining_form(configured)
             question = question.model_copy(update={"answer_type": remaining_form})
         question = self._secrets.hide_in_question(question)
@@ -255,7 +207,7 @@ class CodeQuestions:
         for question in questions:
             self._report_open(question, unavailable.reason)
 
-        settings = ", ".join(self._format_answer_path(question.id) for question in missing)
+        settings = ", ".join(self._configured.format_path(question.id) for question in missing)
         asked = format_questions(questions, singular="needs", plural="need")
         raise PromptUnavailable(
             f"{asked} a user, and no user is available: "
@@ -299,53 +251,12 @@ class CodeQuestions:
 
         problems = form.problems(answer)
         if problems and configured:
-            self._raise_configured_problem(problems, configured)
+            self._configured.raise_field_problem(problems, configured)
         if problems:
             return [question]
 
         self._answers[question.id] = answer
         return []
-
-    def _raise_configured_problem(
-        self, problems: Mapping[str, str], configured: Answers
-    ) -> NoReturn:
-        """Raise a `ConfigError` for a configured field, because the user can change that one.
-
-        It is the first configured field with a problem, or, if only other fields or the whole form
-        have problems, the first configured field with all these problems.
-        """
-        for field_id, problem in problems.items():
-            if field_id in configured:
-                raise ConfigError(problem, path=self._format_answer_path(field_id))
-
-        first_id = next(iter(configured))
-        message = "; ".join(problems.values())
-        raise ConfigError(message, path=self._format_answer_path(first_id))
-
-
-def _list_configured_answers(config: AppConfig, tool: str | None) -> Answers:
-    """Return the configured answers to questions of `tool`, by question id.
-
-    The answers for the user's own code are those of all tools (`conversation.tools.*`).
-    """
-    settings = config.conversation.tools.get(tool or STAR)
-    if settings is None:
-        return {}
-
-    questions = settings.questions.items()
-    return {name: question.answer for name, question in questions if question.answer is not None}
-
-
-def _join_path(path: str, name: str) -> str:
-    """Return the path of the field `name` of the answer at `path`; "" is the whole answer."""
-    return f"{path}.{name}" if name else path
-
-
-def _raise_problems(problems: Mapping[str, str]) -> NoReturn:
-    """Raise one `ConfigError` for all `problems`, by the paths of their settings."""
-    (path, message), *others = problems.items()
-    more = [ConfigProblem(path, "value", message) for path, message in others]
-    raise ConfigError(message, path=path, others=more)
 
 
 def format_questions(questions: Sequence[Question], *, singular: str, plural: str) -> str:
@@ -353,10 +264,6 @@ def format_questions(questions: Sequence[Question], *, singular: str, plural: st
     names = ", ".join(repr(question.text) for question in questions)
     verb = plural if len(questions) > 1 else singular
     return f"{names} {verb}"
-
-
-def _format_expected(question: Question) -> str:
-    return f"does not answer the question: expected {question.answer_type.expects}"
 
 
 def _make_unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
