@@ -1,4 +1,4 @@
-"""Read the timeline of a recorded turn: requests, runs of tools, and waits for the user.
+"""Read the timeline (`timeline_steps.py`) of a recorded turn.
 
 Entries have measured times (`measured_times.py`), except in older records, with a cassette, and in
 reproducible records. Without them, the timestamps of entries give rough times. A reproducible
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.record.entries.clock import REPRODUCIBLE_STEP
@@ -40,78 +40,18 @@ from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.record.entries.unanswered_turns import read_no_answer
 from jp_nb.record.reading.marks import is_skipped
+from jp_nb.record.reading.timeline_steps import (
+    MAX_TIMELINE_STEPS,
+    StepState,
+    TimelineStep,
+    TurnTimeline,
+)
 from jp_nb.record.stream import ConversationStream
 
-MAX_TIMELINE_STEPS: Final = 2000
-"""Maximum number of steps that are read of a turn. The others are counted."""
-FAILED_STATES: Final = ("failed", "interrupted", "skipped")
-"""States of a step that did not end as it should."""
 _USER_CHANNELS: Final = frozenset(("form", "stdin", "terminal"))
+"""Where a user answers a question, as the record names it."""
 _MODEL_CHANNEL: Final = "model"
-
-StepKind = Literal["request", "tool", "user"]
-StepState = Literal["done", "failed", "interrupted", "skipped", "open"]
-Timing = Literal["measured", "rough", "order"]
-"""`measured`: entries have measured times. `rough`: times are those of entries. `order`: none."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineStep:
-    """A request, a run of a tool, or a wait for the user, in seconds since the turn began.
-
-    Attributes:
-        label: Name of the step, such as that of the tool. A record may have any text.
-        first_token: Time of the first token of a response; None if it is unknown.
-        reason: Words for the end of a step that is not `done`.
-        usage: Tokens of a request.
-        is_rough: True if the times are only those of entries.
-    """
-
-    kind: StepKind
-    label: str
-    start: float
-    end: float
-    first_token: float | None = None
-    state: StepState = "done"
-    reason: str = ""
-    usage: Usage | None = None
-    is_rough: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """Duration."""
-        return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class TurnTimeline:
-    """The steps of one turn, by their start.
-
-    Attributes:
-        number: Number of the turn, counted from 0.
-        seconds: Duration of the turn.
-        omitted: Number of steps beyond `MAX_TIMELINE_STEPS`.
-        went_back: True if a timestamp is earlier than the one before it.
-        ended: `failed` or `interrupted` for a turn without an answer; else "".
-    """
-
-    number: int
-    steps: tuple[TimelineStep, ...] = ()
-    seconds: float = 0.0
-    timing: Timing = "measured"
-    omitted: int = 0
-    went_back: bool = False
-    ended: str = ""
-
-    def without_times(self) -> TurnTimeline:
-        """Return the timeline with only the order of its steps: each takes a second."""
-        steps = tuple(
-            replace(step, start=float(index), end=index + 1.0, first_token=None, is_rough=False)
-            for index, step in enumerate(self.steps)
-        )
-        return replace(
-            self, steps=steps, seconds=float(len(steps)), timing="order", went_back=False
-        )
+"""The same of a question that a model answers."""
 
 
 def find_shown_turn(stream: ConversationStream, number: int | None) -> TurnEntries:
@@ -132,9 +72,7 @@ def find_shown_turn(stream: ConversationStream, number: int | None) -> TurnEntri
 def read_timeline(turn: TurnEntries) -> TurnTimeline:
     """Return the timeline of a recorded turn."""
     reader = _TimelineReader(turn.entries)
-    for index, entry in enumerate(turn.entries):
-        reader.add(index, entry)
-    reader.close()
+    reader.read()
 
     is_measured = reader.is_measured
     timeline = TurnTimeline(
@@ -146,6 +84,7 @@ def read_timeline(turn: TurnEntries) -> TurnTimeline:
         went_back=reader.went_back,
         ended=reader.ended,
     )
+    # The times of a reproducible record depend on the position of entries, so they mean nothing.
     is_reproducible = not is_measured and _has_reproducible_times(turn.entries)
     return timeline.without_times() if is_reproducible else timeline
 
@@ -180,6 +119,9 @@ class _OpenAnswer:
     """A response of the model whose further entries may follow.
 
     Attributes:
+        start: The moment of the entry before, when the request may have begun.
+        end: The moment of its last entry.
+        usage: Its tokens.
         is_measured: True if an entry has the measured times of its requests. They are then steps
             already, and the times of entries do not count.
     """
@@ -191,10 +133,10 @@ class _OpenAnswer:
 
 
 class _TimelineReader:
-    """Reads the entries of a turn into steps.
+    """Reads the entries of a turn into steps, in their order.
 
-    `add` reads the entries in their order, and `close` ends the last steps. A *moment* is the time
-    of an entry in seconds since the first one.
+    A *moment* is the time of an entry in seconds since the first one. A *span* is a measured time
+    of an entry (`MeasuredSpan`): it has a start and a duration relative to the entry's moment.
 
     Attributes:
         omitted, ended, went_back: As in `TurnTimeline`.
@@ -206,6 +148,7 @@ class _TimelineReader:
         self.ended = ""
         self.went_back = False
         self.is_measured = any(TIMES_KEY in entry.metadata for entry in entries)
+        self._entries = entries
         self._moments = self._read_moments(entries)
         self._steps: list[TimelineStep] = []
 
@@ -215,9 +158,7 @@ class _TimelineReader:
         self._calls: dict[str, list[_OpenStep]] = {}
         self._questions: dict[str, list[_OpenStep]] = {}
 
-        # For the labels `request 2` and `request 2, try 3`.
-        self._request_count = 0
-        self._try_count = 0  # of the current request
+        self._labels = _RequestLabels()
 
     def _read_moments(self, entries: Sequence[Entry]) -> list[float]:
         """Return the times of `entries` in seconds since the first one; they never go back."""
@@ -234,9 +175,17 @@ class _TimelineReader:
             moments.append(latest)
         return moments
 
-    def add(self, index: int, entry: Entry) -> None:
-        """Read the next entry, which has this `index` in the turn."""
-        moment = self._moments[index]
+    def read(self) -> None:
+        """Read all entries, and end the steps that have no end in the record."""
+        for entry, moment in zip(self._entries, self._moments, strict=True):
+            self._read_entry(entry, moment)
+            self._add_waits(entry, moment)
+            self._last_moment = moment
+
+        self._end_answer()
+        self._end_open_calls()
+
+    def _read_entry(self, entry: Entry, moment: float) -> None:
         continues_answer = isinstance(entry, ChatResponse | ToolCallRequest)
         if not continues_answer:
             self._end_answer()
@@ -255,14 +204,10 @@ class _TimelineReader:
             case InquiryResponse():
                 self._end_question(entry, moment)
             case ConfigDelta():
-                self._end_turn(entry, moment)
+                self._read_end_of_turn(entry, moment)
 
-        self._add_waits(entry, moment)
-        self._last_moment = moment
-
-    def close(self) -> None:
-        """Add the steps that have no end in the record."""
-        self._end_answer()
+    def _end_open_calls(self) -> None:
+        """Add a step for each call without a result, up to the end of the turn."""
         end = self._moments[-1] if self._moments else 0.0
         for calls in self._calls.values():
             for call in calls:
@@ -305,8 +250,7 @@ class _TimelineReader:
         if answer is None or answer.is_measured:
             return
 
-        self._request_count += 1
-        label = f"request {self._request_count}"
+        label = self._labels.make_unmeasured()
         step = TimelineStep("request", label, answer.start, answer.end, usage=answer.usage)
         self._add(replace(step, is_rough=True))
 
@@ -316,18 +260,10 @@ class _TimelineReader:
         """Add the requests up to one response. The last one has the tokens of all of them."""
         requests = list(spans)
         for index, span in enumerate(requests):
-            if not self._try_count:
-                self._request_count += 1
-            self._try_count += 1
-            label = f"request {self._request_count}"
-            if self._try_count > 1:
-                label = f"{label}, try {self._try_count}"
-
+            label = self._labels.make(has_failed=bool(span.failed))
             state: StepState = "done"
             if span.failed:
                 state = "interrupted" if span.failed == INTERRUPTED else "failed"
-            else:
-                self._try_count = 0
 
             start, end = _locate_span(span, moment)
             first_token = None
@@ -385,8 +321,8 @@ class _TimelineReader:
             step = TimelineStep("user", "you", asked.start, moment)
             self._add(replace(step, is_rough=True))
 
-    def _end_turn(self, entry: ConfigDelta, moment: float) -> None:
-        """Read the entry that ends a turn without an answer, with the times of its requests."""
+    def _read_end_of_turn(self, entry: ConfigDelta, moment: float) -> None:
+        """Read a change that may mark a turn without an answer, with the times of its requests."""
         mark = read_no_answer(entry)
         if mark is not None:
             self.ended = mark.ended
@@ -399,6 +335,35 @@ class _TimelineReader:
         for wait in read_times(entry).waits:
             start, end = _locate_span(wait, moment)
             self._add(TimelineStep("user", "you", start, end))
+
+
+class _RequestLabels:
+    """Labels of the requests of a turn: `request 2`, and `request 2, try 3` after two failures."""
+
+    def __init__(self) -> None:
+        self._request_count = 0
+        self._try_count = 0  # of the current request
+
+    def make(self, *, has_failed: bool) -> str:
+        """Return the label of the next measured request, which may be another try of the last one.
+
+        If it `has_failed`, so may be the one after.
+        """
+        if not self._try_count:
+            self._request_count += 1
+        self._try_count += 1
+
+        label = f"request {self._request_count}"
+        if self._try_count > 1:
+            label = f"{label}, try {self._try_count}"
+        if not has_failed:
+            self._try_count = 0
+        return label
+
+    def make_unmeasured(self) -> str:
+        """Return the label of a request without times, whose tries the record does not tell."""
+        self._request_count += 1
+        return f"request {self._request_count}"
 
 
 def _locate_span(span: MeasuredSpan, moment: float) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jp_nb.record.reading.turn_timeline import FAILED_STATES, TimelineStep, TurnTimeline
+from jp_nb.record.reading.timeline_steps import FAILED_STATES, TimelineStep, TurnTimeline
 from jp_nb.rendering.pictures.time_scale import TimeScale, make_scale
 
 BAR_CHARS: Final = 32

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jp_nb.record.reading.turn_timeline import TurnTimeline
+from jp_nb.record.reading.timeline_steps import TurnTimeline
 from jp_nb.rendering.pictures.time_words import DAY_S, HOUR_S, MINUTE_S
 
 _TICK_STEPS: Final = (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.record.entries.token_usage import Usage
-from jp_nb.record.reading.turn_timeline import FAILED_STATES, TimelineStep, TurnTimeline
+from jp_nb.record.reading.timeline_steps import FAILED_STATES, TimelineStep, TurnTimeline
 from jp_nb.rendering.pictures.svg_picture import Anchor, SvgPicture, add_legend
 from jp_nb.rendering.pictures.time_scale import TimeScale, make_scale
 from jp_nb.rendering.pictures.time_words import format_time

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from jp_nb.record.entries.turn_numbers import to_shown_turn
-from jp_nb.record.reading.turn_timeline import TimelineStep, TurnTimeline
+from jp_nb.record.reading.timeline_steps import TimelineStep, TurnTimeline
 from jp_nb.rendering.markdown import make_details_block
 from jp_nb.rendering.pictures.text_bars import (
     TEXT_LEGEND,

@@ -4,6 +4,7 @@ The rows that the cache file does not answer are submitted as batches, and the f
 the batches. So an interrupt, or the end of the kernel, loses nothing: a later call with the same
 file finds the batches, waits for them, and submits only what is in none.
 
+`BatchRows` (`batch_rows.py`) has the prompts and the results by key, the digest of a prompt.
 `ModelBatches` (`agent/model_requests/model_batches.py`) is the batch API: it submits a batch of
 request bodies by key, reads the state of a batch, and yields the answers of an ended one by key.
 
@@ -25,25 +26,18 @@ from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress
-from jp_nb.session.rows.cached_answers import find_cached, make_cache_key
+from jp_nb.session.rows.batch_rows import INTERRUPTED, BatchRows
 from jp_nb.session.rows.completion_cache import CompletionCache, SubmittedBatch
-from jp_nb.session.rows.completions import Completion, Completions, Failure, make_failure
+from jp_nb.session.rows.completions import Completion, Completions, Failure
 from jp_nb.session.rows.progress_display import ProgressDisplay
-from jp_nb.session.rows.prompt_images import PromptError
 from jp_nb.session.rows.row_prompts import RowPrompts
-from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt, read_completion
+from jp_nb.session.rows.single_completion import CompletionTask, read_completion
 
 Start = Callable[[Coroutine[Any, Any, Any]], Future[Any]]
 """Starts a coroutine on the event loop of the requests."""
 
 PASSING_FAILURES: Final = ("connect", "timeout", "transient", "rate_limit")
 """Kinds of errors after which a later request may succeed."""
-_NO_INDEX: Final = -1
-"""Index of a failure that is kept by key: several rows may have it. `_get_result` sets theirs."""
-INTERRUPTED: Final = (
-    "you interrupted the wait; the provider still answers. Call again with the same cache file to "
-    "get the answers, or `jp.cancel_batch` to cancel"
-)
 
 
 class BatchRun:
@@ -53,6 +47,10 @@ class BatchRun:
     for them. So both use the state below without a lock.
 
     Args:
+        task: The model with its settings, and the schema of the answers.
+        rows: The rows, which `run` reads.
+        batches: The batch API of the provider.
+        cache: The cache file.
         poll_seconds: Time between two looks at the open batches.
         start: Starts a coroutine on the event loop of the requests.
         count_usage: Receives the model and the tokens of each answer, for the session.
@@ -72,7 +70,7 @@ class BatchRun:
         display: ProgressDisplay,
     ) -> None:
         self._task = task
-        self._rows = rows
+        self._row_prompts = rows
         self._batches = batches
         self._cache = cache
         self._poll_seconds = poll_seconds
@@ -80,11 +78,7 @@ class BatchRun:
         self._count_for_session = count_usage
         self._display = display
 
-        # A key is the digest of a prompt and its settings. Equal rows have the same key.
-        self._keys: list[str] = []  # the key of each row; "" if it has no prompt
-        self._prompts: dict[str, RowPrompt] = {}  # rows without a cached answer, by key
-        self._results: dict[str, Completion | Failure] = {}  # by key
-        self._unusable: dict[int, Failure] = {}  # rows without a prompt, by index
+        self._rows = BatchRows()
         self._open_batches: list[SubmittedBatch] = []
         self._answered_counts: dict[str, int] = {}  # answered requests by the id of an open batch
         self._poll_problem = ""  # why the last request about a batch failed
@@ -103,7 +97,8 @@ class BatchRun:
         """
         is_partial = False
         try:
-            self._read_rows()
+            self._rows.read(self._row_prompts, self._task, self._cache)
+            self._rows.count(self._progress)
             self._find_batches()
             self._submit_rows()
             self._wait_for_batches()
@@ -117,41 +112,22 @@ class BatchRun:
             self._progress.batches = ""
             self._display.finish(self._progress)
 
-        results = [self._get_result(index) for index in range(len(self._keys))]
+        results = self._rows.list_results()
         if raises:
             _raise_first(results)
-        source = self._rows.source
+        source = self._row_prompts.source
         return Completions(results, partial=is_partial, usage=self._usage, source=source)
-
-    def _read_rows(self) -> None:
-        """Read all rows, and find those that the cache file answers."""
-        for index, prompt in enumerate(self._rows.prompts):
-            if isinstance(prompt, PromptError):
-                self._keys.append("")
-                self._unusable[index] = Failure(index, "prompt", str(prompt), prompt)
-                continue
-
-            key = make_cache_key(self._task, prompt)
-            self._keys.append(key)
-            cached = find_cached(self._cache, key, self._task.form)
-            if cached is None:
-                self._prompts[key] = prompt
-            else:
-                self._results[key] = cached
-
-        self._progress.total = len(self._keys)
-        self._count_rows()
 
     def _find_batches(self) -> None:
         """Find the batches of earlier calls that have rows of this one."""
         for batch in self._cache.list_open_batches(self._batches.address):
-            if any(key in self._prompts for key in batch.rows):
+            if any(key in self._rows.prompts for key in batch.rows):
                 self._open_batches.append(batch)
 
     def _submit_rows(self) -> None:
         """Submit the rows that are in no batch."""
         submitted = {key for batch in self._open_batches for key in batch.rows}
-        missing = [key for key in self._prompts if key not in submitted]
+        missing = [key for key in self._rows.prompts if key not in submitted]
 
         for bodies in self._divide_into_batches(missing):
             submitting = self._start(self._submit_batch(bodies))
@@ -160,7 +136,7 @@ class BatchRun:
             except KeyboardInterrupt:
                 submitting.result()  # otherwise the batch is paid, and its id is not known
                 raise
-        self._count_rows()
+        self._rows.count(self._progress)
 
     async def _submit_batch(self, bodies: dict[str, Any]) -> None:
         """Submit a batch, and write its id to the cache file."""
@@ -189,7 +165,7 @@ class BatchRun:
             if body_bytes > self._batches.max_bytes:
                 message = f"the request is too large for a batch: {body_bytes:,} bytes"
                 error = ProviderError(message, kind="too_long")
-                self._results[key] = make_failure(_NO_INDEX, error)
+                self._rows.set_result(key, error)
                 continue
 
             has_max_requests = len(bodies) == self._batches.max_requests
@@ -206,7 +182,7 @@ class BatchRun:
             yield bodies
 
     def _make_request(self, key: str) -> ModelRequest:
-        return self._task.make_request(self._prompts[key])
+        return self._task.make_request(self._rows.prompts[key])
 
     def _wait_for_batches(self) -> None:
         """Look at the open batches at intervals, until none is open."""
@@ -268,20 +244,23 @@ class BatchRun:
 
     async def _read_answers(self, batch: SubmittedBatch, state: BatchState) -> None:
         """Read the answers of an ended batch that this run needs, and write them to the cache."""
-        needed = {key: self._make_request(key) for key in batch.rows if key in self._prompts}
+        needed = {key: self._make_request(key) for key in batch.rows if key in self._rows.prompts}
 
         async for key, answer in self._batches.read_answers(state, needed):
-            if key in self._results:  # an earlier look has failed halfway
+            if self._rows.has_result(key):  # an earlier look has failed halfway
                 continue
             result = self._read_answer(answer)
-            self._results[key] = result
+            self._rows.set_result(key, result)
             if isinstance(result, Completion):
-                self._cache.add(key, self._prompts[key], result)
+                self._cache.add(key, self._rows.prompts[key], result)
 
-    def _read_answer(self, answer: list[ProviderEvent] | ProviderError) -> Completion | Failure:
-        """Return the answer of a row, or the reason for none, whose index is set later."""
+    def _read_answer(self, answer: list[ProviderEvent] | ProviderError) -> Completion | JpNbError:
+        """Return the answer of a row, or the error because of which it has none.
+
+        Tokens count also without an answer, because the provider charges for them.
+        """
         if isinstance(answer, ProviderError):
-            return make_failure(_NO_INDEX, answer)
+            return answer
 
         usage = Usage()
 
@@ -296,7 +275,7 @@ class BatchRun:
                 raise ProviderError(f"the provider asks for another request: {entries.reason}")
             return read_completion(self._task, entries, usage)
         except JpNbError as exc:
-            return make_failure(_NO_INDEX, exc)
+            return exc
 
     def _add_usage(self, usage: Usage) -> None:
         self._usage += usage
@@ -312,23 +291,12 @@ class BatchRun:
     def _leave_batch(self, batch: SubmittedBatch, reason: str) -> None:
         """Wait no longer for a batch; its rows without an answer have this `reason`."""
         for key in batch.rows:
-            if key in self._prompts and key not in self._results:
-                self._results[key] = make_failure(_NO_INDEX, ProviderError(reason))
+            if key in self._rows.prompts and not self._rows.has_result(key):
+                self._rows.set_result(key, ProviderError(reason))
 
         self._open_batches.remove(batch)
         self._answered_counts.pop(batch.id, None)
-        self._count_rows()
-
-    def _count_rows(self) -> None:
-        """Set the counts of the progress from the results so far."""
-        results = [self._results.get(key) for key in self._keys if key]
-        failed = sum(isinstance(result, Failure) for result in results)
-        answered = sum(result is not None for result in results)
-
-        self._progress.done = answered + len(self._unusable)
-        self._progress.failed = failed + len(self._unusable)
-        completions = [result for result in results if isinstance(result, Completion)]
-        self._progress.cached = sum(result.cached for result in completions)
+        self._rows.count(self._progress)
 
     def _show(self) -> None:
         count = len(self._open_batches)
@@ -340,19 +308,6 @@ class BatchRun:
             shown += f" ({self._poll_problem})"
         self._progress.batches = shown
         self._display.show(self._progress)
-
-    def _get_result(self, index: int) -> Completion | Failure:
-        """Return the result of the row with this index; a failure gets the index."""
-        key = self._keys[index]
-        if not key:
-            return self._unusable[index]
-
-        result = self._results.get(key)
-        if result is None:
-            return Failure(index, "interrupted", INTERRUPTED)
-        if isinstance(result, Failure):
-            return Failure(index, result.reason, result.message, result.error)
-        return result
 
 
 def _raise_first(results: list[Completion | Failure]) -> None:

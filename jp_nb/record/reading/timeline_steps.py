@@ -1,0 +1,83 @@
+"""The timeline of a turn: its requests, runs of tools, and waits for the user, with their times.
+
+`turn_timeline.py` reads it from the record. Pictures and reports show it.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from jp_nb.record.entries.token_usage import Usage
+
+MAX_TIMELINE_STEPS: Final = 2000
+"""Maximum number of steps that are read of a turn. The others are counted."""
+FAILED_STATES: Final = ("failed", "interrupted", "skipped")
+"""States of a step that did not end as it should."""
+
+StepKind = Literal["request", "tool", "user"]
+StepState = Literal["done", "failed", "interrupted", "skipped", "open"]
+"""`skipped`: the call did not run. `open`: the record has no end of the step."""
+Timing = Literal["measured", "rough", "order"]
+"""`measured`: entries have measured times. `rough`: times are those of entries. `order`: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """A request, a run of a tool, or a wait for the user, in seconds since the turn began.
+
+    Attributes:
+        label: Name of the step, such as that of the tool. A record may have any text.
+        first_token: Time of the first token of a response; None if it is unknown.
+        reason: Words for the end of a step that is not `done`.
+        usage: Tokens of a request.
+        is_rough: True if the times are only those of entries.
+    """
+
+    kind: StepKind
+    label: str
+    start: float
+    end: float
+    first_token: float | None = None
+    state: StepState = "done"
+    reason: str = ""
+    usage: Usage | None = None
+    is_rough: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Duration."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTimeline:
+    """The steps of one turn, by their start.
+
+    Attributes:
+        number: Number of the turn, counted from 0.
+        seconds: Duration of the turn.
+        omitted: Number of steps beyond `MAX_TIMELINE_STEPS`.
+        went_back: True if a timestamp is earlier than the one before it.
+        ended: `failed` or `interrupted` for a turn without an answer; else "".
+    """
+
+    number: int
+    steps: tuple[TimelineStep, ...] = ()
+    seconds: float = 0.0
+    timing: Timing = "measured"
+    omitted: int = 0
+    went_back: bool = False
+    ended: str = ""
+
+    def without_times(self) -> TurnTimeline:
+        """Return the timeline with only the order of its steps: each takes a second."""
+        steps = tuple(
+            replace(step, start=float(index), end=index + 1.0, first_token=None, is_rough=False)
+            for index, step in enumerate(self.steps)
+        )
+        return replace(
+            self, steps=steps, seconds=float(len(steps)), timing="order", went_back=False
+        )
