@@ -25,8 +25,9 @@ from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import canonical_json
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.record.changes.base_change import read_base_change
-from jp_nb.record.changes.config_history import MODEL_KEYS, Projection
+from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import paths_overlap
+from jp_nb.record.changes.stored_changes import MODEL_KEYS
 from jp_nb.record.changes.untrusted_changes import find_untrusted_changes
 from jp_nb.record.stream import ConversationStream
 from jp_nb.storage.configuration.config_files import ConfigFiles

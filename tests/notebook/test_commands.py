@@ -13,7 +13,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.record.changes import config_history
+from jp_nb.record.changes import stored_changes
 from tests.kit.questions import answered
 from tests.kit.records import new_event
 from tests.rendering.markdown_readers import dangers, renderings
@@ -444,7 +444,7 @@ def test_settings_that_cannot_be_shown_cannot_be_trusted(
         )
     notebook.jp("export out")
     other = Notebook(folder, days=1)
-    monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 300)
+    monkeypatch.setattr(stored_changes, "MAX_UNTRUSTED_WORK", 300)
     other.jp("import out")
     with pytest.raises(
         jp.UsageError, match=r"not all of its settings can be shown to you .too many"

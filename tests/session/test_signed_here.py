@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.changes import config_history
+from jp_nb.record.changes import stored_changes
 from jp_nb.session.session import Session
 from tests.kit.questions import answered
 from tests.kit.records import new_event
@@ -289,7 +289,7 @@ def test_many_harmless_changes_are_trusted_where_they_were_made(
     for number in range(60):
         change(mine, f"user.name=Ada {number}")
     record = close(mine)
-    monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 300)
+    monkeypatch.setattr(stored_changes, "MAX_UNTRUSTED_WORK", 300)
     assert is_trusted(home, record)
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.changes.config_history import NOT_FOLLOWED, is_note
+from jp_nb.record.changes.stored_changes import NOT_FOLLOWED, is_note
 from jp_nb.rendering.prompt_texts.consent_text import (
     PENDING_HEAD,
     format_consent_value,

@@ -5,8 +5,8 @@ each delta is applied in order, which gives one `Step` each. A path that a delta
 whatever files and variables set. A path in its `uncovers` has the value of the layers below again.
 Invalid settings of the result are a `ConfigError`.
 
-Changes of an *untrusted* record, which someone else may have written, are reduced to the values
-that `config/authority.py` allows, and `Budget` limits their work (`change_budget.py`).
+Changes that were read from the notebook file do not apply in full, above all those of an
+*untrusted* record, which someone else may have written (`stored_changes.py`).
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """
@@ -14,59 +14,26 @@ Source: `docs/record.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
-from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
-from jp_nb.config.known_settings import split_unknown
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer, merge_and_strip, merge_layers
 from jp_nb.config.partials.partial import Partial, get_path
-from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
+from jp_nb.config.partials.partial_change import Change, apply_change
 from jp_nb.config.partials.partial_strategies import strip_strategies
-from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import validate_plain_config
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.changes.base_change import read_base_change
-from jp_nb.record.changes.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHANGES, Budget
 from jp_nb.record.changes.config_step import Step, select_steps_since_reset
-from jp_nb.record.changes.provenance import Provenance, find_sources, paths_overlap
+from jp_nb.record.changes.provenance import Provenance, find_sources
+from jp_nb.record.changes.stored_changes import BASE_NUMBER, ChangeFilter, StoredChanges
 from jp_nb.record.entries.events import ConfigDelta
 from jp_nb.record.entries.unanswered_turns import RevertedChanges
 from jp_nb.record.request_context.context_builder import UntrustedProviders
 from jp_nb.record.stream import ConversationStream
-
-MODEL_KEYS = ("assistant", "model", "id")
-
-
-RESET_KEY = "(reset)"
-"""Key in `ignored` for a reset by an untrusted record."""
-NOT_FOLLOWED = TOO_MANY_CHANGES.partition(",")[0]
-"""Beginning of a key in `ignored` for changes that were not read."""
-
-
-def is_note(key: str) -> bool:
-    """Return True if a key of `ignored` is no path of a setting, but a note such as `RESET_KEY`."""
-    return key.startswith("(")
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredChanges:
-    """The changes that were read from the notebook file, and how far they apply.
-
-    Attributes:
-        has_base: True if the base configuration is one of them.
-        count: The number of others, which are the first changes of the conversation.
-        are_trusted: True if they apply in full.
-        have_budget: True if `Budget` limits their work.
-    """
-
-    has_base: bool
-    count: int
-    are_trusted: bool
-    have_budget: bool
 
 
 class Projection:
@@ -74,17 +41,11 @@ class Projection:
 
     `_fold` keeps a `Step` for each change, and applies only new changes. All other results are
     queries on these steps. The fold begins again if the layers below change, or if a mark in the
-    record reverts an applied change.
-
-    Three kinds of changes differ in what they may set:
-
-    - Those by this process apply in full.
-    - Stored ones, which were read from the notebook file, apply without settings that this release
-      does not know (`problems`).
-    - Stored ones of an untrusted record also apply without settings that could run code, contact a
-      host, name a key, or widen access. These are listed in `ignored`.
+    record reverts an applied change. A *partial* has settings as a plain JSON object, without
+    those that are not set.
 
     Args:
+        stream: The conversation with its changes.
         below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
         trusted: True if stored changes apply in full.
         is_local: True if this process made the whole conversation.
@@ -104,21 +65,13 @@ class Projection:
         self._below = below
 
         count = len(stream.deltas) if untrusted_count is None else untrusted_count
-        are_trusted = trusted or is_local
-        self._stored = _StoredChanges(
-            has_base=not is_local,
-            count=0 if is_local else count,
-            are_trusted=are_trusted,
-            have_budget=not are_trusted,
-        )
+        self._stored = StoredChanges.of(count, trusted=trusted, is_local=is_local)
 
         # The layers below, and the fold of the changes over them.
         self._layers: list[Layer] | None = None  # None until they are first read
         self._steps: list[Step] = []  # that of the base configuration, then one for each change
         self._reverted = RevertedChanges()
-        self._budget = Budget(MAX_UNTRUSTED_WORK)
-        self._ignored: dict[str, JsonValue] = {}
-        self._problems: dict[str, ConfigProblem] = {}
+        self._filter = ChangeFilter(self._stored, stream)
 
         # Caches of `strip` and `validate`: the last argument, and its result.
         self._stripped: tuple[Partial, Partial] = ({}, {})
@@ -130,7 +83,7 @@ class Projection:
         It shows what `%jp trust` would change (`untrusted_changes.py`).
         """
         other = Projection(self._stream, self.layers)
-        other._stored = replace(self._stored, are_trusted=True, have_budget=True)
+        other._stored = self._stored.as_trusted()
         return other
 
     def until(self, stream: ConversationStream) -> Projection:
@@ -139,7 +92,7 @@ class Projection:
         The same changes are untrusted. The layers below are the current ones.
         """
         other = Projection(stream, self.layers)
-        other._stored = replace(self._stored, count=min(self._stored.count, len(stream.deltas)))
+        other._stored = self._stored.first(len(stream.deltas))
         return other
 
     @property
@@ -149,7 +102,7 @@ class Projection:
 
     @property
     def deltas(self) -> Sequence[ConfigDelta]:
-        """The stored changes of the conversation."""
+        """All changes of the conversation, as they are recorded."""
         return self._stream.deltas
 
     def reload_layers(self) -> None:
@@ -185,9 +138,7 @@ class Projection:
 
     def _begin(self) -> Step:
         """Begin the fold again, and return the step of the base configuration."""
-        self._budget = Budget(MAX_UNTRUSTED_WORK)
-        self._ignored = {}
-        self._problems = {}
+        self._filter = ChangeFilter(self._stored, self._stream)
 
         layers = self.layers()
         # The merged layers, and the same without merge strategies.
@@ -196,16 +147,15 @@ class Projection:
         # The settings of registered tools. They stay after a reset, and where a path is unset.
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
 
-        base = read_base_change(self._stream.base_config, self._problems)
-
+        base = read_base_change(self._stream.base_config, self._filter.problems)
         if self._stored.has_base:
-            untrusted = not self._stored.are_trusted
-            unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
-            base = Change(self._filter(base.delta, untrusted=untrusted), tuple(unsets))
-            if untrusted and not self._may_select(below, apply_change(below, base, defaults)):
-                base = self._remove_model(base)
+            base = self._filter.filter_change(BASE_NUMBER, base)
+            after = apply_change(below, base, defaults)
+            if not self._filter.allows_model(BASE_NUMBER, below, after):
+                base = self._filter.remove_model(base)
 
-        return Step(-1, None, base, below, defaults, apply_change(below, base, defaults))
+        after = apply_change(below, base, defaults)
+        return Step(BASE_NUMBER, None, base, below, defaults, after)
 
     def make_step(self, last: Step, delta: ConfigDelta) -> Step:
         """Return the step of `delta` after `last`. `ignored` names the parts without effect."""
@@ -216,78 +166,26 @@ class Projection:
         if number in self._reverted.numbers:
             return replace(unchanged, is_reverted=True)
 
-        is_stored = number < self._stored.count
-        untrusted = is_stored and not self._stored.are_trusted
-        may_exceed_budget = is_stored and self._stored.have_budget
-        if may_exceed_budget and not self._spend_budget(last.after, delta):
+        if not self._filter.allows_work(number, delta, last.after):
             return unchanged
 
         if delta.op == "reset":
+            # A reset also discards the settings in the files of the user, except for registered
+            # tools. One of an untrusted record only discards the settings of the conversation.
             below = last.below
-            if untrusted:
-                self._ignored[RESET_KEY] = True  # it would discard the settings in the user's files
-            else:
+            if self._filter.allows_reset(number):
                 below = last.defaults
             return replace(unchanged, below=below, after=below)
 
-        partial = self._filter(delta.delta, untrusted=untrusted) if is_stored else delta.delta
-        unsets = (path for path in delta.unsets if self._may_unset(path, untrusted=untrusted))
-        change = Change(partial, tuple(unsets), frozenset(delta.uncovers))
+        recorded = Change(delta.delta, delta.unsets, frozenset(delta.uncovers))
+        change = self._filter.filter_change(number, recorded)
 
         after = apply_change(last.after, change, last.defaults, last.below)
-        if untrusted and not self._may_select(last.after, after):
-            change = self._remove_model(change)
+        if not self._filter.allows_model(number, last.after, after):
+            change = self._filter.remove_model(change)
             after = apply_change(last.after, change, last.defaults, last.below)
 
         return replace(unchanged, change=change, after=after)
-
-    def _spend_budget(self, now: Partial, delta: ConfigDelta) -> bool:
-        """Spend the work of a stored change; return False if it exceeds the budget."""
-        was_exceeded = self._budget.left < 0
-        if self._budget.allows(now, delta.delta, delta.unsets):
-            return True
-
-        if not was_exceeded:
-            entries = enumerate(self._stream.entries)
-            position = next(index for index, entry in entries if entry is delta)
-            self._ignored[TOO_MANY_CHANGES.format(place=f"events[{position}]")] = None
-        return False
-
-    def _filter(self, partial: Partial, *, untrusted: bool) -> Partial:
-        """Return the settings of a stored change that apply, and note the others."""
-        partial, unknown = split_unknown(partial)
-        self._problems |= {problem.path: problem for problem in unknown}
-        if untrusted:
-            partial, ignored = strip_untrusted(partial, "record")
-            self._ignored |= ignored
-        return partial
-
-    def _may_select(self, before: Partial, after: Partial) -> bool:
-        """Return True if an untrusted change from `before` to `after` selects no local model.
-
-        A change of the name alone, or of the provider alone, selects one together with the rest.
-        """
-        model = get_path(after, MODEL_PATH)
-        return model == get_path(before, MODEL_PATH) or names_remote_model(model)
-
-    def _remove_model(self, change: Change) -> Change:
-        """Return `change` without the model that it selects, and note that as ignored."""
-        self._ignored[MODEL_PATH] = get_path(change.delta, MODEL_PATH)
-        unsets = (path for path in change.unsets if not paths_overlap(parse_path(path), MODEL_KEYS))
-        return Change(unset_path(change.delta, MODEL_PATH), tuple(unsets), change.uncovers)
-
-    def _may_unset(self, path: str, *, untrusted: bool) -> bool:
-        """Return True if a stored change may unset `path`; otherwise, note the path."""
-        try:
-            keys = parse_path(path)
-        except ConfigError as exc:
-            self._problems[path] = ConfigProblem(path, "malformed", str(exc))
-            return False
-
-        if untrusted and not may_untrusted_record_unset(keys):
-            self._ignored[path] = None
-            return False
-        return True
 
     def record(self, last: Step, made: Sequence[Step]) -> None:
         """Append the changes of the steps `made`, which a draft has made after the step `last`.
@@ -334,15 +232,15 @@ class Projection:
 
     @property
     def ignored(self) -> Mapping[str, JsonValue]:
-        """Settings of the record that only the user may set, by path."""
+        """Settings of the record that only the user may set, by path; and notes (`is_note`)."""
         self._fold()
-        return self._ignored
+        return self._filter.ignored
 
     @property
     def problems(self) -> Mapping[str, ConfigProblem]:
         """Unknown or invalid settings of the record, by path."""
         self._fold()
-        return self._problems
+        return self._filter.problems
 
     def partial(self) -> Partial:
         """Return the merged settings of all layers."""
@@ -393,6 +291,7 @@ class Projection:
 
 
 def _read_provider(partial: Partial) -> str:
+    """Return the provider of the configured model; "" for an invalid one, or none."""
     model = get_path(partial, MODEL_PATH)
     if isinstance(model, str):
         try:
