@@ -61,7 +61,7 @@ def turn_on(*names: str) -> list[Any]:
 
 def sent_tools(notebook: AskedNotebook) -> dict[str, str]:
     """Return the descriptions of the tools of servers in the last request."""
-    last = notebook.session.turns.last_request
+    last = notebook.session.turns.contexts.last_request
     assert last is not None
     return {tool.name: tool.description for tool in last.request.tools if "__" in tool.name}
 

@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sent(notebook: Notebook, *directives: Any, **options: Any) -> dict[str, str]:
     """Run a turn and return the descriptions of the source's tools in its request."""
     notebook.ask("Hello.", *directives, model="scripted/story", **options)
-    last = notebook.session.turns.last_request
+    last = notebook.session.turns.contexts.last_request
     assert last is not None
     found = {tool.name: tool.description for tool in last.request.tools}
     return {name: x for name, x in found.items() if name.startswith("books__") or name == "look"}

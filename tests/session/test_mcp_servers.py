@@ -189,7 +189,7 @@ def test_failed_server_ends_the_turn_with_its_command_and_last_words(
     assert "no shelf" in text
     assert "s3cret" not in text
     assert notebook.session.document.conversation.turn_count == 0
-    assert notebook.session.turns.last_request is None
+    assert notebook.session.turns.contexts.last_request is None
 
 
 @pytest.mark.req("R-MCP-5")
@@ -326,7 +326,7 @@ def test_definitions_are_equal_in_successive_requests(folder: Path, open_noteboo
     definitions = []
     for directives in (turn_on("mcp.books"), [], []):
         notebook.ask("Hello.", *directives, model="scripted/story")
-        last = notebook.session.turns.last_request
+        last = notebook.session.turns.contexts.last_request
         assert last is not None
         definitions.append(last.request.tools)
     assert definitions[0] == definitions[1] == definitions[2]
@@ -356,7 +356,7 @@ def test_instructions_are_sent_only_if_configured(folder: Path, open_notebook: O
         configure({"books": settings_of(server, instructions=wanted)})
         notebook = open_notebook()
         notebook.ask("Hello.", *turn_on("mcp.books"), model="scripted/story")
-        last = notebook.session.turns.last_request
+        last = notebook.session.turns.contexts.last_request
         assert last is not None
         texts = "\n".join(last.request.system)
         assert ("Ask for the year." in texts) is wanted

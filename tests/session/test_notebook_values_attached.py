@@ -31,7 +31,7 @@ def ask(session: Session, *attach: str) -> tuple[Any, ...]:
     session.turns.run(
         "Go.", model="scripted/talk", directives=[directive("attach", text) for text in attach]
     )
-    sent: Any = session.turns.last_request
+    sent: Any = session.turns.contexts.last_request
     return tuple(sent.request.attachments)
 
 

@@ -106,7 +106,7 @@ def test_tool_under_a_name_of_the_configuration_is_described_and_replayed(
 
 def shelf_description(notebook: AskedNotebook) -> str:
     """Return the description of the tool `shelf` in the last request."""
-    last = notebook.session.turns.last_request
+    last = notebook.session.turns.contexts.last_request
     assert last is not None
     return next(tool.description for tool in last.request.tools if tool.name == "shelf")
 

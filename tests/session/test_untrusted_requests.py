@@ -80,7 +80,7 @@ def test_retry_repeats_no_metadata_of_an_untrusted_record(
     run_line(session, "retry")
     [request] = session.document.conversation.requests
     assert request.metadata == {"cell_id": "c1"}
-    sent = session.turns.last_request
+    sent = session.turns.contexts.last_request
     assert sent is not None
     assert sent.request.tool_choice == "auto"
     assert wiped == []
@@ -97,11 +97,11 @@ def test_resume_and_retry_name_no_tool_of_an_untrusted_record(
     session = open_stored(bare_folder, *unanswered, failed)
     with suppress(jp.JpNbError):  # there may be nothing to resume
         run_line(session, "resume")
-    sent = session.turns.last_request
+    sent = session.turns.contexts.last_request
     if sent is not None:
         assert sent.request.tool_choice == "auto"
     run_line(session, "retry -m scripted/talk")
-    sent = session.turns.last_request
+    sent = session.turns.contexts.last_request
     assert sent is not None
     assert sent.request.tool_choice == "auto"
     assert wiped == []

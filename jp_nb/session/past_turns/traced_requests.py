@@ -62,7 +62,7 @@ class TracedRequests:
         self._turns = turns
         self._stream = active.document.conversation
         self._spans = find_requests(self._stream)
-        self._last_span = self._find_or_add_last(turns.last_request)
+        self._last_span = self._find_or_add_last(turns.contexts.last_request)
 
     def _find_or_add_last(self, last: LastRequest | None) -> RequestSpan | None:
         """Return the span of the `last` request of this kernel; None if the record lacks it.
@@ -193,7 +193,7 @@ class TracedRequests:
 
     def _trace(self, span: RequestSpan) -> TracedRequest:
         """Return the request of `span`: as it was sent, if this kernel knows, or reconstructed."""
-        last = self._turns.last_request
+        last = self._turns.contexts.last_request
         if last is not None and span == self._last_span:
             remark = "exact request"
             provider = last.provider

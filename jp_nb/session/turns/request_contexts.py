@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import Attachment
-from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_record import LastRequest, TurnRecord
 from jp_nb.json_values import canonical_json
 from jp_nb.record.entries.events import ChatRequest
 from jp_nb.record.request_context.context import RequestContext
@@ -27,6 +27,7 @@ class RequestContexts:
 
     Attributes:
         contents: The contents of attachments that were sent.
+        last_request: The last request that this kernel sent; None before the first one.
     """
 
     def __init__(self, active: ActiveConversation) -> None:
@@ -36,6 +37,7 @@ class RequestContexts:
         # The heads that this kernel has sent while the record is untrusted.
         self._own_heads: list[RequestHead] = []
         self.contents: dict[AttachmentDigest, Attachment] = {}
+        self.last_request: LastRequest | None = None
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
         """Repair the active conversation for its next request, and return it.
@@ -90,10 +92,19 @@ class RequestContexts:
             return context
         return context.without_heads()
 
-    def keep_own_heads(self, record: TurnRecord) -> None:
-        """Remember the heads of the requests of a turn, if the record is untrusted."""
+    def end_turn(self, record: TurnRecord, context: RequestContext, *, is_answered: bool) -> None:
+        """Remember the requests of the turn that ends. It began with `context`.
+
+        The next turn continues this context, which the turn has extended. It is built again from
+        the record if the turn has no answer, so that later requests omit it, or if the turn has
+        replaced the context itself.
+        """
+        self.last_request = record.sent or self.last_request
         if not self._active.trust.trusted:
             self._own_heads += [position.head for position in record.context.heads]
+
+        if not is_answered or record.context is not context:
+            self.clear()
 
     def clear(self) -> None:
         """Forget the kept context, so that the next request builds it again."""

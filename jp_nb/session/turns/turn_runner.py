@@ -1,11 +1,11 @@
 """Run turns from the cell's thread: `%%jp`, `%jp q`, and `jp.query`.
 
 A turn is read (`cell_requests.py`), drafted with its options (`turn_draft.py`), and prepared: its
-context, and its loop (`agent/turn.py`). Then the agent's thread runs the loop, and the cell's
-thread shows it (`agent_runner.py`). `%jp resume` and `%jp retry` use the same steps.
+context, and its loop (`agent/turn.py`). Then it runs to its end (`turn_execution.py`). `%jp resume`
+and `%jp retry` use the same steps.
 
-This class also makes the parts that all turns share, such as the resolver. `%load_ext` does not
-load this module.
+The parts for these steps, such as the resolver, are made once for a session, so `TurnRunner` has
+them as attributes. `%load_ext` does not load this module.
 
 Source: `docs/architecture.md`, `docs/guide.md`.
 """
@@ -13,27 +13,24 @@ Source: `docs/architecture.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jp_nb.agent.compacting.compactor import CompactionSettings
-from jp_nb.agent.display import ShowRequest
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import ToolChoice
-from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_plan import TurnPlan
-from jp_nb.agent.turn_record import LastRequest, TurnRecord
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import RecordedAnswer
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.record.interrupted_turn import InterruptedTurn
 from jp_nb.record.reading.plan_marks import add_plan_note
-from jp_nb.record.reading.turn_reader import read_turn
-from jp_nb.record.reading.turn_view import UNTYPED, Turn
+from jp_nb.record.reading.turn_view import Turn
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unfinished_calls import OpenCall
@@ -55,49 +52,13 @@ from jp_nb.session.turns.cell_requests import TurnRequest, TurnRequestReader
 from jp_nb.session.turns.cell_reruns import CellReruns
 from jp_nb.session.turns.request_contexts import RequestContexts
 from jp_nb.session.turns.turn_draft import TurnDraft, TurnDrafter
+from jp_nb.session.turns.turn_execution import PreparedTurn, TurnExecution, keep_nothing
 from jp_nb.session.turns.turn_tools import switch_turn_tools_off
 from jp_nb.storage import environment
 from jp_nb.toolkit.builtin.submit_plan import TURN_NOTE
 
 if TYPE_CHECKING:  # most turns have no schema
     from jp_nb.session.turns.answer_reader import AnswerReader
-
-
-def _keep_nothing(turn: Turn) -> None:
-    """Do nothing with `turn`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PreparedTurn:
-    """A turn of the active conversation that is ready to run.
-
-    Attributes:
-        number: Number of the turn, from 0.
-        loop: The loop of the turn. It gets the interrupts of the kernel.
-        start: Starts it on the agent's thread, from a new request or where it was interrupted.
-        context: The context of its first request.
-        answer: Checks the structured answer; None if the request has no schema.
-        shown_request: The text that is shown above the answer.
-    """
-
-    number: int
-    loop: TurnLoop
-    start: Callable[[], Coroutine[Any, Any, TurnEnd]]
-    context: RequestContext
-    answer: AnswerReader | None
-    shown_request: str = ""
-
-
-class _RunEnd(NamedTuple):
-    """The end of the loop of a turn.
-
-    Attributes:
-        status: Status of the turn, such as `interrupted`.
-        reason: Why it ended early without the user, such as a limit; "" otherwise.
-    """
-
-    status: str
-    reason: str = ""
 
 
 class TurnRunner:
@@ -109,7 +70,6 @@ class TurnRunner:
         on_end: Called with each turn that has ended, also if it failed.
 
     Attributes:
-        last_request: The last request that this kernel sent.
         own_requests: The `event_id` of each request that this kernel sent.
         runner: Runs the loop of a turn on the agent's thread.
         host_notices: Tells the user of requests to another host.
@@ -134,8 +94,6 @@ class TurnRunner:
         self._host = host
         self._active = active
         self._conversations = conversations
-        self._on_end = on_end
-        self.last_request: LastRequest | None = None
         self.own_requests: set[str] = set()
 
         self.runner = AgentRunner(host, active)
@@ -163,6 +121,9 @@ class TurnRunner:
         self.drafter = TurnDrafter(host, active, self.resolver, self.cell_resolver)
         self.cell_questions = CellQuestions(active, self.runner)
         self.contexts = RequestContexts(active)
+        self._execution = TurnExecution(
+            self.runner, conversations, self.host_notices, self.contexts, on_end=on_end
+        )
         self.reruns = CellReruns(active)
         self._answer_forms = AnswerForms()
         self._reader = TurnRequestReader(
@@ -182,7 +143,7 @@ class TurnRunner:
         interpolate: bool = True,
         compact: bool = False,
         plan: bool = False,
-        keep: Callable[[Turn], object] = _keep_nothing,
+        keep: Callable[[Turn], object] = keep_nothing,
     ) -> Turn:
         """Run one turn and show it in the cell. `jp_nb.query` describes the options.
 
@@ -235,7 +196,7 @@ class TurnRunner:
     def run_request(
         self,
         read_turn_request: Callable[[], TurnRequest],
-        keep: Callable[[Turn], object] = _keep_nothing,
+        keep: Callable[[Turn], object] = keep_nothing,
     ) -> Turn:
         """Run the turn of a request, and show it in the cell. The caller holds the line.
 
@@ -252,7 +213,7 @@ class TurnRunner:
             option_count = len(draft.changes.deltas)
             try:
                 prepared = self._prepare_request(turn_request, draft)
-                return self._run_until_end(prepared, keep)
+                return self._execution.run(prepared, keep)
             finally:
                 self._remember_request(turn_request.cell, number, option_count)
 
@@ -280,7 +241,7 @@ class TurnRunner:
             self._conversations.announce_left_settings(previous, asks=True)
         return draft
 
-    def _prepare_request(self, turn_request: TurnRequest, draft: TurnDraft) -> _PreparedTurn:
+    def _prepare_request(self, turn_request: TurnRequest, draft: TurnDraft) -> PreparedTurn:
         """Prepare a new turn of the active conversation, which has its options already."""
         stream = self.contexts.repair_conversation()
         context = self.contexts.continue_context(stream, draft.resolved)
@@ -300,7 +261,7 @@ class TurnRunner:
         if turn_request.plan_first:
             request = add_plan_note(request, TURN_NOTE)
         shown_request = request.content if turn_request.shows_request else ""
-        return _PreparedTurn(
+        return PreparedTurn(
             number=stream.turn_count,
             loop=loop,
             start=partial(loop.run, request, turn_request.images),
@@ -347,7 +308,7 @@ class TurnRunner:
             plan=read_turn_plan(turn.request, stream, trusted=self._active.trust.trusted),
         )
 
-        prepared = _PreparedTurn(
+        prepared = PreparedTurn(
             number=turn.turn,
             loop=loop,
             start=partial(loop.resume, repeated, abandoned),
@@ -355,7 +316,7 @@ class TurnRunner:
             answer=answer,
         )
         try:
-            return self._run_until_end(prepared)
+            return self._execution.run(prepared)
         finally:
             switch_turn_tools_off(self._active)
 
@@ -391,79 +352,6 @@ class TurnRunner:
             config_change_count=config_changes,
             check_answer=check_answer,
         )
-
-    def _run_until_end(
-        self, prepared: _PreparedTurn, keep: Callable[[Turn], object] = _keep_nothing
-    ) -> Turn:
-        """Run a turn, show it in the cell meanwhile, and return it when it has ended."""
-        answer = prepared.answer
-        result: Turn | None = None
-        end = _RunEnd("failed")
-        failed_retry: ProviderError | None = None
-
-        self.host_notices.begin_turn(prepared.loop.turn.record)
-        # An interrupt must not prevent that the turn is kept.
-        with self.runner.cell.interrupts.defer():
-            try:
-                end = self._show_run(prepared)
-            except ProviderError as exc:
-                # The model was asked for another answer, because the first one did not fit, and
-                # that request failed. `raise_problem` below reports both.
-                if answer is None or not answer.is_rejected:
-                    raise
-                failed_retry = exc
-            finally:
-                self._remember_sent(prepared)
-                result = self._read_last_turn(prepared, end.status)
-                if result is not None:
-                    self._on_end(result)
-                    keep(result)
-
-        if end.status == "stopped":
-            raise KeyboardInterrupt("You stopped the turn")
-        if end.status == "interrupted":
-            message = [end.reason] if end.reason else []
-            raise KeyboardInterrupt(*message)
-
-        assert result is not None  # a turn that completed has begun
-        if answer is not None:
-            answer.raise_problem(text=result.text, failed_request=failed_retry)
-        return result
-
-    def _show_run(self, prepared: _PreparedTurn) -> _RunEnd:
-        """Run the loop of a turn on the agent's thread, and show its events in the cell."""
-        with self.runner.output.showing_current() as output:
-            if prepared.shown_request:
-                output(ShowRequest(prepared.shown_request))
-
-            end = self.runner.run(prepared.start(), prepared.loop)
-            return _RunEnd("interrupted") if end is None else _RunEnd(end.status, end.why)
-
-    def _remember_sent(self, prepared: _PreparedTurn) -> None:
-        """Remember the requests and the host of the turn that ends, and the next context.
-
-        The next turn continues the context of this one. It is built again from the record if this
-        turn has no answer, so that later requests omit it, or has replaced the context itself.
-        """
-        record = prepared.loop.turn.record
-        self.last_request = record.sent or self.last_request
-        self.host_notices.end_turn(record)
-        self.contexts.keep_own_heads(record)
-
-        if prepared.loop.is_unanswered or record.context is not prepared.context:
-            self.contexts.clear()
-
-    def _read_last_turn(self, prepared: _PreparedTurn, status: str) -> Turn | None:
-        """Return the turn that ended with `status`; None if it never began."""
-        stream = prepared.loop.turn.record.stream
-        last = stream.last_turn()
-        if last is None or last.number < prepared.number:
-            return None
-
-        self._conversations.turn_statuses[stream.id, prepared.number] = status
-        result = read_turn(prepared.number, last.entries, status=status, images=stream.images)
-        value = UNTYPED if prepared.answer is None else prepared.answer.value
-        return replace(result, value=value)
 
     def interrupt_threads(self) -> None:
         """Interrupt the turns of other threads, which run or wait: their cell was interrupted."""
