@@ -3,7 +3,7 @@
 Front ends load an image without a click of the user, so an image of a host that the user has not
 allowed becomes a link.
 
-Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/, section 6.3.
+Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/#links.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Code spans and formulas stay as they are, so only those count that every parser reads as such. All
 other text passes `markdown_inline.py`.
 
-Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/, section 6.1.
+Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/#code-spans.
 """
 
 from __future__ import annotations
