@@ -111,7 +111,7 @@ class AgentRunner:
         output = self.output.choose(config)
         display = _report_calls(output) if has_runner() else output
         usage_display = None if is_bench else display
-        progress = None if is_bench else self._active.keep_progress
+        progress = None if is_bench else self._active.journal_use.keep_progress
 
         return TurnContext(
             record=record,

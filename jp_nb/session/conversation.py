@@ -1,4 +1,6 @@
-"""The active conversation: its storage backend, settings, trust, and journal.
+"""The active conversation: its storage backend, settings, and trust.
+
+`JournalUse` (`journals/journal_use.py`) writes its journal.
 
 Functions import the modules that `%load_ext` does not need: those that load the schema of the
 configuration, or a provider.
@@ -9,9 +11,8 @@ Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,11 @@ from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.session.host import NotebookStorage
 from jp_nb.session.interrupted_calls import add_interrupted_notice, append_finished_calls
 from jp_nb.session.journals.journal import ConversationJournal
+from jp_nb.session.journals.journal_use import JournalUse
+from jp_nb.session.questions.ended_questions import EndedQuestions
 from jp_nb.session.threads.shared_property import forget_made, is_made, shared_property
 from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
 from jp_nb.storage import environment
@@ -81,6 +83,7 @@ class ActiveConversation:
         headless: True if a runner executes the notebook without a user.
         running: The turn, or other job of a cell, that runs now or ran last; None before.
         line: The line in which turns of several threads wait.
+        journal_use: Writes entries and the progress of tool calls to the journal.
         session_rules: Permission rules that the user made for this kernel.
     """
 
@@ -100,11 +103,11 @@ class ActiveConversation:
         self.running: Future[Any] | None = None
         self.session_rules: list[KeptRule] = []
         self.line = TurnLine()
+        self.journal_use = JournalUse(self)
         self._storage = notebook
         self._notebook_path = notebook.path
         self.has_invalid_files = False
         self.inherited_entries = 0
-        self._wants_journal = True  # of the last valid configuration
         self._previous_cassettes: Cassettes | None = None
 
         if previous is not None:
@@ -174,7 +177,7 @@ class ActiveConversation:
 
     @shared_property
     def journal(self) -> ConversationJournal:
-        """The journal of entries that the notebook may not have yet."""
+        """The journal of entries that the notebook may not have yet. Write with `journal_use`."""
         kernel_folder = str(self.files.folder) if self.without_notebook else ""
         return ConversationJournal(
             self.document,
@@ -353,16 +356,14 @@ class ActiveConversation:
     def sign_and_store_all(self) -> None:
         """Sign and store the whole active conversation: it is another one, or was rearranged."""
         self.trust.sign()
-        self.write_journal()
+        self.journal_use.write()
         self.store.replaced()
 
     def _adopt(self, settings: Settings | None = None) -> None:
         """Follow the changes of the document's active conversation, and read its notices."""
         stream = self.document.conversation
         stream.on_change = self._keep_change
-        # The list of entries, and their number, when `_keep_change` last looked at them.
-        self._seen_raw = stream.raw
-        self._seen_count = len(stream)
+        self._ended_questions = EndedQuestions(stream)
 
         forget_made(self, "settings")
         if settings is not None:
@@ -384,11 +385,6 @@ class ActiveConversation:
         except ConfigError as exc:  # of a file, not of the record
             self.notices.append(str(exc))
 
-    @property
-    def call_progress(self) -> Mapping[str, CallProgress]:
-        """The progress of tool calls without a response that the journal has, by event id."""
-        return self.journal.calls if is_made(self, "journal") else {}
-
     def _keep_change(self) -> None:
         """Sign, journal, and store new entries; log their questions that ended.
 
@@ -399,34 +395,12 @@ class ActiveConversation:
             properties["made"] = "live"  # else the next headless run would replace it (D18)
 
         self.trust.sign()
-        self.write_journal()
+        self.journal_use.write()
         self.store.changed()
-        self._log_ended_questions()
 
-    def _log_ended_questions(self) -> None:
-        """Write the questions that ended in new entries to the question log.
-
-        After a repair, all entries of the current turn count as new.
-        """
-        stream = self.document.conversation
-        raw = stream.raw
-        is_repaired = raw is not self._seen_raw  # a repair replaces the list
-        start = self._seen_count
-        if is_repaired:
-            start = len(raw) - len(stream.current_turn())
-
-        self._seen_raw = raw
-        self._seen_count = len(raw)
-        if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
-            self.questions.keep_ended(stream, start)
-
-    def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
-        """Write the progress of calls, by their event ids, to the journal.
-
-        A tool call starts after its request was recorded, so a wanted journal is made by then.
-        """
-        if is_made(self, "journal"):
-            self.journal.keep_progress(progress)
+        new_start = self._ended_questions.find_new(self.document.conversation)
+        if new_start is not None:
+            self.questions.keep_ended(self.document.conversation, new_start)
 
     @property
     def has_only_base_config(self) -> bool:
@@ -437,49 +411,6 @@ class ActiveConversation:
     def is_unused(self) -> bool:
         """True if no entry follows those that the conversation began with."""
         return len(self.document.conversation) == self.inherited_entries
-
-    @property
-    def wants_journal(self) -> bool:
-        """True if a journal is configured; the last valid configuration counts.
-
-        The settings are not made only for this: files and the base configuration tell the same if
-        nothing else has changed the settings.
-        """
-        with suppress(ConfigError):
-            if is_made(self, "settings") or not self.has_only_base_config:
-                self._wants_journal = self.settings.projection.config().record.journal
-            elif self.files.has_configuration():
-                from jp_nb.session.configuration.base_config import keeps_journal
-
-                base = self.document.conversation.base_config
-                self._wants_journal = keeps_journal(self.files, base)
-        return self._wants_journal
-
-    @property
-    def location(self) -> str:
-        """The place of the record in words: the notebook, the journal, or memory, with a reason."""
-        reason = self.store.unsaved_reason
-        if reason is None:
-            return self.store.location
-        if not self.wants_journal:
-            return f"kept in memory only (`record.journal` is off): {reason}"
-        if self.journal.has_failed:
-            return f"kept in memory only (the journal cannot be written): {reason}"
-        return f"kept in your journal, not in a notebook: {reason}"
-
-    def write_journal(self) -> None:
-        """Write new entries to the journal, before the storage backend gets them.
-
-        A conversation that has only inherited settings needs no journal.
-        """
-        has_entries = len(self.document.conversation) > 0
-        if has_entries and self.is_unused:
-            return
-
-        if self.wants_journal:
-            self.journal.write()
-        else:
-            self.journal.discard()
 
     def accept(self) -> None:
         """Trust the active conversation from now on, and sign it.
@@ -513,7 +444,7 @@ class ActiveConversation:
     def _set_trusted(self, *, trusted: bool) -> None:
         self._is_trusted = trusted
         forget_made(self, "settings")
-        self.write_journal()
+        self.journal_use.write()
         self.store.changed()
 
     def consent(self, pending: Sequence[PendingConsent]) -> None:
@@ -532,8 +463,3 @@ class ActiveConversation:
                 self.sign_and_store_all()
 
         forget_made(self, "settings")
-
-    def close(self) -> None:
-        """Close the journal, for the next kernel."""
-        if is_made(self, "journal"):
-            self.journal.close()

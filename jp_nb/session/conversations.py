@@ -177,7 +177,7 @@ class ConversationList:
 
         trust.follow()
         active.follow(is_stored=False)
-        active.keep_progress(recovered.calls)
+        active.journal_use.keep_progress(recovered.calls)
         active.journal.restorable.remove_restored(recovered)
         add_interrupted_notice(active, append_finished_calls(active))
 

@@ -39,7 +39,7 @@ class RecoveredConversation(Protocol):
 def append_finished_calls(active: RecoveredConversation) -> list[str]:
     """Append the results that only the journal has; return the names of the tools."""
     stream = active.document.conversation
-    progress = active.call_progress
+    progress = active.journal_use.call_progress
     open_requests = stream.list_open_tool_calls()
     if not open_requests or not progress:
         return []
@@ -58,7 +58,7 @@ def append_finished_calls(active: RecoveredConversation) -> list[str]:
     remaining = {call.event_id: progress[call.event_id] for call in still_open if call.stage}
     if entries and remaining:
         # A reader of the journal forgets the progress above a response, so it is written again.
-        active.keep_progress(remaining)
+        active.journal_use.keep_progress(remaining)
 
     # Compared as objects, because a model may give two calls the same id.
     still_open_ids = {id(call.request) for call in still_open}
@@ -74,7 +74,9 @@ def add_interrupted_notice(
     """
     from jp_nb.record.interrupted_turn import find_interrupted_turn
 
-    turn = find_interrupted_turn(active.document.conversation, progress=active.call_progress)
+    turn = find_interrupted_turn(
+        active.document.conversation, progress=active.journal_use.call_progress
+    )
     if turn is not None:
         from jp_nb.rendering.prompt_texts.interrupted_turn_text import describe_interrupted_turn
 

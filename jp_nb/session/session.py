@@ -210,7 +210,7 @@ class Session:
         except ConfigError:  # reported when a command needs the configuration
             model = "unknown (the configuration is not valid)"
 
-        return f"model {model} · {described} · {self.active.location}"
+        return f"model {model} · {described} · {self.active.journal_use.location}"
 
     def list_pending_consents(self) -> list[PendingConsent]:
         """Return the content of files that is ignored until the user consents to it.
@@ -282,5 +282,5 @@ class Session:
             if is_made(self, "turns"):
                 self.turns.close()
         finally:
-            self.active.close()
+            self.active.journal_use.close()
             self.store.close()

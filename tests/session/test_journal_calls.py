@@ -34,15 +34,15 @@ def with_open_calls(folder: Path, **home: Any) -> Session:
         "tool_call_response", timestamp=stream.now(), id="a", content="marked a", is_error=False
     )
     finished = CallProgress("finished", (result.to_raw(),))
-    session.active.keep_progress({first: finished})
-    session.active.keep_progress({second: CallProgress("asked")})
+    session.active.journal_use.keep_progress({first: finished})
+    session.active.journal_use.keep_progress({second: CallProgress("asked")})
     return session
 
 
 def open_stages(session: Session) -> dict[str, str]:
     """Return the known progress of the open calls, by their ids."""
     stream: Any = session.document.conversation
-    progress = session.active.call_progress
+    progress = session.active.journal_use.call_progress
     opened = {call.id for call in stream.list_open_tool_calls()}
     calls = [raw for raw in stream.raw if raw["type"] == "tool_call_request"]
     return {raw["id"]: progress[raw["event_id"]].stage for raw in calls if raw["id"] in opened}
@@ -142,6 +142,6 @@ def test_disabled_journal_keeps_no_progress(clean_folder: Path) -> None:
         new_event("tool_call_request", id="a", name="leave_mark", arguments={"word": "a"})
     )
     event_id = str(stream.raw[-1]["event_id"])
-    session.active.keep_progress({event_id: CallProgress("started")})
+    session.active.journal_use.keep_progress({event_id: CallProgress("started")})
     assert journal_files(clean_folder) == []
     session.close()

@@ -144,7 +144,7 @@ def _quote(title: str | None) -> str:
 def save_record(call: Invocation) -> None:
     """Run `%jp save`: save the record now."""
     store = call.session.store
-    where = call.session.active.location
+    where = call.session.active.journal_use.location
     if store.unsaved_reason is not None:
         raise StorageError(
             f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "

@@ -42,7 +42,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
         "kernel": lambda _: "none (a terminal)" if kernel is None else type(kernel).__name__,
         "front end": _describe_front_end,
         "questions": _describe_prompts,
-        "record": lambda session: session.active.location,
+        "record": lambda session: session.active.journal_use.location,
         "answer history": lambda session: session.active.questions.describe_location(),
         "folder": _describe_folder,
         "project": lambda session: describe_project(session.config, session.turns.resolver.project),

@@ -159,7 +159,7 @@ class TurnResumption:
             stream,
             ended_early=statuses.get((stream.id, stream.turn_count - 1)) in _UNFINISHED,
             untrusted_count=self._active.settings.projection.untrusted_count,
-            progress=self._active.call_progress,
+            progress=self._active.journal_use.call_progress,
         )
 
     def _ask_user(

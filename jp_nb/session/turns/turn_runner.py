@@ -336,7 +336,7 @@ class TurnRunner:
         plan: TurnPlan,
     ) -> TurnLoop:
         """Return the loop of a turn in the active conversation; its display is ready."""
-        self._active.write_journal()  # before the first call of a tool starts
+        self._active.journal_use.write()  # before the first call of a tool starts
         record = TurnRecord(
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
