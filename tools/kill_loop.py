@@ -237,7 +237,7 @@ def _resume(session: Session, marks: list[str], folder: Path) -> None:
     stream = session.document.conversation
     host = session.host
     assert isinstance(host, FakeHost)
-    known = list_open_calls(stream, session.active.call_progress)
+    known = list_open_calls(stream, session.active.journal_use.call_progress)
     calls = sum(call.may_have_run for call in known)
     host.person.prompter._ends[calls:] = [yes("loudly")] * 2
     host.person.prompter.asked.clear()

@@ -9,13 +9,14 @@ Source: `docs/record.md` (the journal), `docs/decisions.md` D124.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from jp_nb.errors import StorageError
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_trust import Trust
-from jp_nb.record.unfinished_calls import CallProgress, list_open_calls, make_finished_entries
+from jp_nb.record.unfinished_calls import list_open_calls, make_finished_entries
+from jp_nb.session.journals.journal_use import JournalUse
 
 
 class RecoveredConversation(Protocol):
@@ -25,15 +26,12 @@ class RecoveredConversation(Protocol):
     notices: list[str]
 
     @property
-    def call_progress(self) -> Mapping[str, CallProgress]:
-        """The progress of tool calls without a response that the journal has, by event id."""
+    def journal_use(self) -> JournalUse:
+        """The progress of tool calls that the journal has, and writes."""
 
     @property
     def trust(self) -> Trust:
         """The signature of the conversation."""
-
-    def keep_progress(self, progress: Mapping[str, CallProgress]) -> None:
-        """Write the progress of calls, by their event ids, to the journal."""
 
 
 def append_finished_calls(active: RecoveredConversation) -> list[str]:
@@ -74,9 +72,8 @@ def add_interrupted_notice(
     """
     from jp_nb.record.interrupted_turn import find_interrupted_turn
 
-    turn = find_interrupted_turn(
-        active.document.conversation, progress=active.journal_use.call_progress
-    )
+    progress = active.journal_use.call_progress
+    turn = find_interrupted_turn(active.document.conversation, progress=progress)
     if turn is not None:
         from jp_nb.rendering.prompt_texts.interrupted_turn_text import describe_interrupted_turn
 

@@ -11,20 +11,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from jp_nb.errors import ConfigError
+from jp_nb.record.documents.document import Document
 from jp_nb.record.unfinished_calls import CallProgress
+from jp_nb.session.host import RecordStore
+from jp_nb.session.journals.journal import ConversationJournal
 from jp_nb.session.threads.shared_property import is_made
+from jp_nb.storage.configuration.config_files import ConfigFiles
 
-if TYPE_CHECKING:
-    from jp_nb.session.conversation import ActiveConversation
+if TYPE_CHECKING:  # it loads the schema of the configuration
+    from jp_nb.session.configuration.settings import Settings
+
+
+class JournalOwner(Protocol):
+    """The part of the active conversation that decides about its journal."""
+
+    document: Document
+    store: RecordStore
+
+    @property
+    def files(self) -> ConfigFiles:
+        """The configuration files of the notebook."""
+
+    @property
+    def journal(self) -> ConversationJournal:
+        """The journal, which is made on first use."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, which are made on first use."""
+
+    @property
+    def has_only_base_config(self) -> bool:
+        """True if nothing has changed the settings with which this process began it."""
+
+    @property
+    def is_unused(self) -> bool:
+        """True if no entry follows those that the conversation began with."""
 
 
 class JournalUse:
     """Writes the entries of `active`, and the progress of its tool calls, to its journal."""
 
-    def __init__(self, active: ActiveConversation) -> None:
+    def __init__(self, active: JournalOwner) -> None:
         self._active = active
         self._was_wanted = True  # by the last valid configuration
 
