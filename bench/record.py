@@ -27,12 +27,11 @@ from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
-    InquiryRequest,
-    InquiryResponse,
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
 )
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream

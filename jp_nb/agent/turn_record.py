@@ -16,13 +16,8 @@ from itertools import chain
 from jp_nb.agent.display import Display, UserMessage
 from jp_nb.agent.provider import ModelRequest, Provider
 from jp_nb.images import Image
-from jp_nb.record.entries.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    InquiryEntry,
-    ToolCallRequest,
-)
+from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.entries.inquiry_events import InquiryEntry
 from jp_nb.record.reading.marks import is_note_to_model, is_schema_retry
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.host_marks import LastHost

@@ -26,7 +26,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_times import TurnTimes
 from jp_nb.agent.usage_counter import UsageCounter
 from jp_nb.config.config_snapshot import ConfigSnapshot
-from jp_nb.record.entries.events import InquiryQuestion
+from jp_nb.record.entries.inquiry_events import InquiryQuestion
 from jp_nb.record.unfinished_calls import CallProgress
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers

@@ -21,8 +21,10 @@ from jp_nb.interop.jp_entry_fields import remove_unsupported_fields
 from jp_nb.interop.omissions import Omissions
 from jp_nb.json_values import JsonObject
 from jp_nb.record.compactions.compaction import find_compactions, is_revert
+from jp_nb.record.entries.entry_kinds import KNOWN
 from jp_nb.record.entries.event_decoding import decode_event
-from jp_nb.record.entries.events import KNOWN, Entry, InquiryRequest, InquiryResponse, Unknown
+from jp_nb.record.entries.events import Entry, Unknown
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 
 JP_QUESTIONS = ("boolean", "select", "text")
 """The kinds of questions that JP reads."""

@@ -28,7 +28,7 @@ from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_spelling import apply_spelling, find_spelling
 from jp_nb.interop.json_text import JsonText, join_pointer, read_value
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
-from jp_nb.record.entries.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 ENTRY_INDENT = "  "
 """Indentation of an entry in its file."""

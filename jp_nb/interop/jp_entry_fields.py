@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.interop.omissions import Omissions
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.entry_images import IMAGES_KEY
-from jp_nb.record.entries.events import CONVERSATION_KINDS
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
 
 
 def remove_unsupported_fields(entry: JsonObject, index: int, report: Omissions) -> JsonObject:

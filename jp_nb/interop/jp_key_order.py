@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.interop.json_comparison import sort_keys
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.entries.events import CONVERSATION_KINDS
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
 
 _Order = dict[str, "_Order | list[_Order]"]
 """Keys in JP's order, with the order inside of each; a list for the items of a list."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
 from jp_nb.record.entries.events import (
-    CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
     ConfigDelta,

@@ -28,10 +28,9 @@ from jp_nb.record.entries.clock import (
 )
 from jp_nb.record.entries.entry_ids import EntryIds
 from jp_nb.record.entries.entry_images import RecordedImages, make_image_entry, make_images_metadata
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS, LINKABLE
 from jp_nb.record.entries.event_decoding import decode_event
 from jp_nb.record.entries.events import (
-    CONVERSATION_KINDS,
-    LINKABLE,
     ChatRequest,
     ConfigDelta,
     Damaged,

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_settings import RuleCoverage, RunMode, ToolConfig
-from jp_nb.record.entries.events import InquirySource
+from jp_nb.record.entries.inquiry_events import InquirySource
 from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsReview, Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext

@@ -15,7 +15,7 @@ from jp_nb.agent.inquiries import inquiry
 from jp_nb.agent.model_requests import exchange_recorder
 from jp_nb.agent.prompting import prompt_ends, prompts
 from jp_nb.config.tree.app import PromptConfig
-from jp_nb.record.entries.events import KNOWN
+from jp_nb.record.entries.entry_kinds import KNOWN
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.entries.proposed_by import ProposedBy
 from jp_nb.record.entries.token_usage import ModelUsage

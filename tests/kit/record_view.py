@@ -28,7 +28,8 @@ from jp_nb.record.compactions.compaction_range import (
 )
 from jp_nb.record.documents.conversation_fork import fork_conversation
 from jp_nb.record.documents.document import Document, list_notices
-from jp_nb.record.entries.events import KNOWN, InquirySource
+from jp_nb.record.entries.entry_kinds import KNOWN
+from jp_nb.record.entries.inquiry_events import InquirySource
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.reading import question_history, question_log_entries

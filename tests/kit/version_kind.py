@@ -15,7 +15,7 @@ from jp_nb.notebook.prompt.controls.controls import FORM_CONTROLS
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinDialogue
 from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import STDIN_DIALOGUES
-from jp_nb.record.entries.events import RECORDED_KINDS
+from jp_nb.record.entries.inquiry_events import RECORDED_KINDS
 from jp_nb.toolkit.question import QUESTION_KINDS
 from jp_nb.toolkit.question_types.answer_types import AnswerType
 

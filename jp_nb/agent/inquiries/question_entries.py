@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.json_values import as_object
-from jp_nb.record.entries.events import (
+from jp_nb.record.entries.inquiry_events import (
     InquiryAnswerType,
     InquiryQuestion,
     InquiryRequest,

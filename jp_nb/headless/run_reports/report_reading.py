@@ -26,7 +26,7 @@ from jp_nb.json_values import as_object
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_shape import get_conversation_id, get_others
-from jp_nb.record.entries.events import InquiryRequest
+from jp_nb.record.entries.inquiry_events import InquiryRequest
 from jp_nb.record.entries.timestamps import parse_timestamp, utc_now
 from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.entries.turn_entries import TurnEntries

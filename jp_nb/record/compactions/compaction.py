@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jp_nb.record.entries.events import CONVERSATION_KINDS, Compaction, Entry, TurnStart
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
+from jp_nb.record.entries.events import Compaction, Entry, TurnStart
 
 REVERTS: Final = "takes_back"
 """Key in the metadata of a compaction that reverts another one. The stored word is older."""

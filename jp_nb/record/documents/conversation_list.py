@@ -26,11 +26,8 @@ from jp_nb.record.documents.record_shape import (
     get_properties,
 )
 from jp_nb.record.entries.clock import Clock
-from jp_nb.record.entries.events import (
-    CONVERSATION_KINDS,
-    read_typed,
-    read_words,
-)
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
+from jp_nb.record.entries.events import read_typed, read_words
 from jp_nb.text import MAX_FEW_NAMES, begin_line
 
 MAX_TITLE_CHARS = 40

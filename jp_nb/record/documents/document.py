@@ -23,10 +23,7 @@ from jp_nb.record.documents.record_shape import (
     has_segments,
 )
 from jp_nb.record.entries.clock import Clock, IdFactory
-from jp_nb.record.entries.events import (
-    OUTCOMES,
-    InquiryResponse,
-)
+from jp_nb.record.entries.inquiry_events import OUTCOMES, InquiryResponse
 from jp_nb.record.stream import ConversationStream, Made
 
 _OWN_KEYS = DOCUMENT_KEYS - {"signature"}

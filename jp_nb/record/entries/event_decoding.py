@@ -17,21 +17,19 @@ from pydantic import (
 )
 
 from jp_nb.errors import StorageError
+from jp_nb.record.entries.entry_kinds import KNOWN, NON_CONFIG_KEYS
 from jp_nb.record.entries.events import (
-    KNOWN,
     LINKS,
-    NON_CONFIG_KEYS,
-    OUTCOMES,
     ChatResponse,
     Compaction,
     ConfigDelta,
     Entry,
-    InquiryResponse,
     RawEntry,
     ToolCallRequest,
     ToolCallResponse,
     Unknown,
 )
+from jp_nb.record.entries.inquiry_events import OUTCOMES, InquiryResponse
 from jp_nb.record.entries.shapes import restore_shape
 
 

@@ -3,7 +3,7 @@
 An entry is stored as a JSON object, such as `{"type": "chat_request", "content": "Hello", …}`. The
 views keep unknown fields, so these survive loading and saving. A view does not know the id of its
 entry, or the entry that it answers: the stream does. `event_decoding.py` makes views of stored
-objects.
+objects. Questions have views of their own (`inquiry_events.py`). `entry_kinds.py` lists all kinds.
 
 Source: `docs/record.md`.
 """
@@ -21,7 +21,6 @@ from pydantic import (
     JsonValue,
     StrictBool,
     StrictInt,
-    field_validator,
     model_validator,
 )
 
@@ -33,7 +32,13 @@ LINKS = ("event_id", "request_id")
 
 
 class Entry(BaseModel):
-    """The common fields of all known kinds. Entries are frozen."""
+    """The common fields of all known kinds. Entries are frozen.
+
+    Attributes:
+        type: The kind, as it is stored.
+        timestamp: Time of the entry; "" if it was not appended yet.
+        metadata: Facts about the entry that other readers of the record need not know.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
@@ -135,98 +140,6 @@ class Damaged(Unknown):
     reason: str = ""
 
 
-class InquirySource(Part):
-    """The asker of an inquiry. Its kind is in a field that is also called `source`."""
-
-    source: Literal["tool", "assistant", "user", "other"]
-    name: str | None = None
-
-    @model_validator(mode="after")
-    def _check_name(self) -> Self:
-        if self.name is None and self.source in ("tool", "other"):
-            raise ValueError(f"a source of kind {self.source!r} needs a `name`")
-        return self
-
-    @classmethod
-    def tool(cls, name: str) -> Self:
-        """Return the source of a tool's inquiry."""
-        return cls(source="tool", name=name)
-
-
-class InquiryOption(Part):
-    """An option of a select question. Older records have only the value."""
-
-    value: JsonValue
-    label: str | None = None
-    description: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _wrap_bare_value(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping) and "value" in value else {"value": value}
-
-
-RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    "boolean": (),
-    "select": ("options",),
-    "text": (),
-    "secret": (),
-    "number": (),
-    "integer": (),
-    "form": ("fields",),
-    "url": ("url",),
-}
-"""The kinds of recorded questions, with the fields that each requires."""
-
-
-class InquiryAnswerType(Part):
-    """The kind of a recorded question, with its fields."""
-
-    type: str
-    options: tuple[InquiryOption, ...] | None = None
-
-    @field_validator("type")
-    @classmethod
-    def _check_type(cls, kind: str) -> str:
-        if kind not in RECORDED_KINDS:
-            known = ", ".join(f"`{name}`" for name in RECORDED_KINDS)
-            raise ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
-        return kind
-
-    @model_validator(mode="after")
-    def _check_fields(self) -> Self:
-        for key in RECORDED_KINDS[self.type]:
-            if getattr(self, key, None) is None:
-                raise ValueError(f"a {self.type} question needs `{key}`")
-        return self
-
-
-InquiryAnswerReusePolicy = Literal["none", "turn"]
-
-
-class InquiryQuestion(Part):
-    """A recorded question. It is separate from `tools.question.Question` on purpose (RFD 083)."""
-
-    text: str
-    answer_type: InquiryAnswerType
-    default: JsonValue = None
-    context: str | None = None
-    exclusive: StrictBool = False
-    header: str | None = None
-    required: StrictBool = True
-    persistence: InquiryAnswerReusePolicy = "turn"
-
-
-class InquiryRequest(Entry):
-    """A question, usually of a tool. Providers never receive it."""
-
-    type: Literal["inquiry_request"] = "inquiry_request"
-    id: str
-    source: InquirySource
-    question: InquiryQuestion
-
-
-OUTCOMES = ("answered", "cancelled", "redacted")
 BY: Final = "by"
 """Key of the user's name, if several users share the notebook. It is not verified."""
 
@@ -235,28 +148,6 @@ def read_recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
     """Return the user's name in `fields`, such as a response's metadata, or None."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
-
-
-class InquiryResponse(Entry):
-    """The end of an inquiry. Providers never receive it. `reason` may be an unknown one."""
-
-    type: Literal["inquiry_response"] = "inquiry_response"
-    outcome: Literal["answered", "cancelled", "redacted"]
-    id: str
-    answer: JsonValue = None
-    reason: str | None = None
-
-    def to_raw(self) -> RawEntry:
-        """Return the JSON object to store, with `answer` or `reason` as the outcome requires."""
-        raw = super().to_raw()
-        if self.outcome != "answered":
-            raw.pop("answer")
-        if self.outcome != "cancelled":
-            raw.pop("reason")
-        return raw
-
-
-InquiryEntry = InquiryRequest | InquiryResponse
 
 
 class TurnStart(Entry):
@@ -446,37 +337,3 @@ class ImageEntry(Entry):
     media_type: str
     name: str = ""
     data: str = Field(repr=False)
-
-
-KNOWN: dict[str, type[Entry]] = {
-    "turn_start": TurnStart,
-    "chat_request": ChatRequest,
-    "chat_response": ChatResponse,
-    "tool_call_request": ToolCallRequest,
-    "tool_call_response": ToolCallResponse,
-    "inquiry_request": InquiryRequest,
-    "inquiry_response": InquiryResponse,
-    "config_delta": ConfigDelta,
-    "compaction": Compaction,
-    "image": ImageEntry,
-}
-"""The view of each known kind of entry, by its stored `type`."""
-CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
-"""Kinds of entries that belong to a turn: the events."""
-LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
-"""Kinds that may have the id of the request that they answer."""
-
-NON_CONFIG_KEYS = frozenset(
-    {
-        "type",
-        "op",
-        "timestamp",
-        "unsets",
-        "claims",
-        "metadata",
-        *LINKS,
-        "verbatim",
-        "spelling",  # added by an import
-    }
-)
-"""Keys of a `config_delta` that are no settings, if the settings are on the entry itself."""

@@ -15,7 +15,8 @@ from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.record.entries.events import BY, InquiryResponse, read_recorded_by
+from jp_nb.record.entries.events import BY, read_recorded_by
+from jp_nb.record.entries.inquiry_events import InquiryResponse
 
 QuestionEnd = Literal[
     "answered",

@@ -17,14 +17,8 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from jp_nb.errors import StorageError
-from jp_nb.record.entries.events import (
-    Entry,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnStart,
-)
+from jp_nb.record.entries.events import Entry, ToolCallRequest, ToolCallResponse, TurnStart
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 
 Family = Literal["tool", "inquiry"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
 from jp_nb.record.entries.events import (
-    CONVERSATION_KINDS,
     ChatRequest,
     Entry,
     RawEntry,

@@ -15,13 +15,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.record.entries.events import (
-    CONVERSATION_KINDS,
-    ChatRequest,
-    ConfigDelta,
-    Entry,
-    TurnStart,
-)
+from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
+from jp_nb.record.entries.events import ChatRequest, ConfigDelta, Entry, TurnStart
 from jp_nb.record.entries.unanswered_turns import belongs_to_turn_end
 
 

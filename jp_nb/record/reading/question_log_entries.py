@@ -16,7 +16,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
-from jp_nb.record.entries.events import BY, Entry, InquiryRequest, InquiryResponse, TurnStart
+from jp_nb.record.entries.events import BY, Entry, TurnStart
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 from jp_nb.record.entries.outcomes import ANSWER_MARKS, read_question_outcome
 from jp_nb.record.entries.timestamps import format_timestamp, parse_timestamp
 from jp_nb.record.reading.recorded_answers import format_recorded_answer

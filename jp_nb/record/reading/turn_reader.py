@@ -18,14 +18,13 @@ from jp_nb.record.entries.events import (
     ChatResponse,
     ConfigDelta,
     Entry,
-    InquiryRequest,
-    InquiryResponse,
     ToolCallRequest,
     ToolCallResponse,
     is_usage_mark,
     read_recorded_by,
     read_typed,
 )
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 from jp_nb.record.entries.outcomes import read_question_outcome
 from jp_nb.record.entries.proposed_by import read_proposed_by
 from jp_nb.record.entries.token_usage import sum_usage

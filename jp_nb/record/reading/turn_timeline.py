@@ -21,11 +21,10 @@ from jp_nb.record.entries.events import (
     ChatResponse,
     ConfigDelta,
     Entry,
-    InquiryRequest,
-    InquiryResponse,
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 from jp_nb.record.entries.measured_times import (
     FAILURE_WORDS,
     INTERRUPTED,

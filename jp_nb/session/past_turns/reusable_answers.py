@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jp_nb.agent.turn_state import RecordedAnswer
-from jp_nb.record.entries.events import Entry, InquiryRequest, InquiryResponse
+from jp_nb.record.entries.events import Entry
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 
 
 def read_reusable_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:

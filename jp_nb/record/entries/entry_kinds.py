@@ -1,0 +1,53 @@
+"""The kinds of entries by their stored `type`, and groups of them.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.record.entries.events import (
+    LINKS,
+    ChatRequest,
+    ChatResponse,
+    Compaction,
+    ConfigDelta,
+    Entry,
+    ImageEntry,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
+
+KNOWN: dict[str, type[Entry]] = {
+    "turn_start": TurnStart,
+    "chat_request": ChatRequest,
+    "chat_response": ChatResponse,
+    "tool_call_request": ToolCallRequest,
+    "tool_call_response": ToolCallResponse,
+    "inquiry_request": InquiryRequest,
+    "inquiry_response": InquiryResponse,
+    "config_delta": ConfigDelta,
+    "compaction": Compaction,
+    "image": ImageEntry,
+}
+"""The view of each known kind of entry, by its stored `type`."""
+CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
+"""Kinds of entries that belong to a turn: the events."""
+LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
+"""Kinds that may have the id of the request that they answer."""
+
+NON_CONFIG_KEYS = frozenset(
+    {
+        "type",
+        "op",
+        "timestamp",
+        "unsets",
+        "claims",
+        "metadata",
+        *LINKS,
+        "verbatim",
+        "spelling",  # added by an import
+    }
+)
+"""Keys of a `config_delta` that are no settings, if the settings are on the entry itself."""
