@@ -146,10 +146,10 @@ class ActiveConversation:
         opened = self._storage.open(clock=self.clock, base_config=base_config, continues=continues)
         self.document = opened.document
         self.store = opened.store
-        self.restored = opened.restored
+        self.restored: bool = opened.restored
         self.notices += opened.notices
         self.without_notebook = opened.without_notebook
-        self.is_local = not self.restored
+        self.is_local: bool = not self.restored
         self._stored_count = len(self.document.conversation) if self.restored else 0
 
     def _is_trusted_copy(self, previous: ActiveConversation) -> bool:
