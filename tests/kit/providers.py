@@ -11,7 +11,7 @@ import pytest
 from jp_nb import json_values
 from jp_nb.config.tree.provider_settings import LlamaCpp
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.network import endpoint, http, local_server
+from jp_nb.providers.network import endpoint, http, local_server, response_bodies
 from jp_nb.providers.openai import openai_responses
 from jp_nb.providers.response_parts import idle_watch, sse, stream_decoder, streamed_arguments
 from jp_nb.providers.schemas import schema_rewriter
@@ -22,7 +22,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "seconds for the end of an answer": (idle_watch, "END_SECONDS"),
     "idle timeouts with keep-alives": (idle_watch, "IDLE_TIMEOUTS"),
     "seconds for the body of an error": (http, "ERROR_BODY_SECONDS"),
-    "bytes of a JSON body": (http, "MAX_JSON_BYTES"),
+    "bytes of a JSON body": (response_bodies, "MAX_JSON_BYTES"),
     "names of this computer": (http, "_LOOPBACK"),
     "bytes of an event": (sse, "MAX_EVENT_BYTES"),
     "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),

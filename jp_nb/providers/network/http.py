@@ -1,11 +1,10 @@
-"""HTTP client: timeouts, proxies, limits, and redaction of keys.
+"""HTTP client of one model server: it sends requests, and reads the responses.
 
-This is the only module that imports httpx (D16), so it also translates the errors of httpx, and
-reads the bodies of its responses.
+This is the only module that imports httpx (D16), so it also translates the errors of httpx.
 
-A key is read for each request, and is only in its header. It is not in messages, logs, or frames
-of a traceback. Errors, headers, and responses are redacted on arrival, before they are cut or
-quoted, because a server or a proxy may send the key back.
+A key is only in its header (`endpoint_key.py`), and not in messages, logs, or frames of a
+traceback. Errors, headers, and responses are redacted on arrival, before they are cut or quoted,
+because a server or a proxy may send the key back.
 
 Source: `docs/providers.md`.
 """
@@ -14,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
@@ -23,18 +21,24 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import KeyReference, SentRequest
+from jp_nb.agent.provider import SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_reading import read_json
 from jp_nb.json_values import compact_json, encode_utf8
-from jp_nb.providers.key_redactor import KeyRedactor, get_current_redactor, read_key
-from jp_nb.providers.network.decompression import Decompressor
+from jp_nb.providers.key_redactor import KeyRedactor
 from jp_nb.providers.network.endpoint import Endpoint, redact_url
-from jp_nb.providers.network.error_advice import format_advice
+from jp_nb.providers.network.endpoint_key import EndpointKey
 from jp_nb.providers.network.errors import classify_response
 from jp_nb.providers.network.key_log_filter import hide_key_in_logs
 from jp_nb.providers.network.local_server import forget_addresses
-from jp_nb.providers.network.model_choices import format_key_statement
+from jp_nb.providers.network.response_bodies import (
+    DamagedBodyError,
+    decompress_chunks,
+    describe_json_limit,
+    read_limited_body,
+    split_lines,
+)
+from jp_nb.providers.network.sanitized_errors import iter_causes, sanitize_provider_error
 
 if TYPE_CHECKING:
     import httpx
@@ -46,8 +50,6 @@ else:
 
 CONNECT_TIMEOUT_S: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
-MAX_JSON_BYTES: Final = 16 * 2**20
-"""Maximum size of a response that is not a stream."""
 ERROR_BODY_SECONDS: Final = 10.0
 """Maximum time for reading the body of an error."""
 EVENT_STREAM: Final = "text/event-stream"
@@ -68,8 +70,19 @@ class HttpClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self._key = EndpointKey(endpoint)
         self._client: httpx.AsyncClient | None = None  # None: no request was sent yet
         self._origin = ""  # scheme and host of the server that the client is for
+
+    def check_ready(self) -> None:
+        """Raise if no request can be sent.
+
+        Raises:
+            ConfigError: The address in the environment is not valid.
+            ProviderError: The key is missing or contains invalid characters.
+        """
+        _ = self.endpoint.url  # raises for an address that is not valid
+        self._key.check()
 
     async def post(
         self, body: bytes, *, url: str = "", headers: Mapping[str, str] | None = None
@@ -95,7 +108,7 @@ class HttpClient:
         self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
         """Send a request, and yield its response, which is closed afterwards."""
-        self._check_key()
+        self._key.check()
 
         try:
             client = await self._open_client(url)
@@ -107,8 +120,27 @@ class HttpClient:
                 yield response
             finally:
                 await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        except (httpx.HTTPError, httpx.InvalidURL, DamagedBodyError) as exc:
             raise _translate_error(exc, self.endpoint, url) from exc
+
+    async def _open_client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for the server at `url`: another one if the address has changed."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+
+        if self._client is None or origin != self._origin:
+            await self.aclose()  # its TLS settings are for another server
+            self._origin = origin
+            hide_key_in_logs(self.endpoint.key_env)
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+                # Loading certificates takes 30 ms, and a plain-text server needs none.
+                verify=parts.scheme != "http",
+                trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
+                headers={**AGENT, "accept-encoding": ", ".join(sorted(ACCEPTED_ENCODINGS))},
+            )
+
+        return self._client
 
     def _check_encoding(self, response: httpx.Response) -> None:
         """Raise if the response is compressed in a way that turns kilobytes into gigabytes.
@@ -151,35 +183,26 @@ class HttpClient:
                 raise
         return await client.send(request, auth=self._add_key, stream=True)
 
-    def check_ready(self) -> None:
-        """Raise if no request can be sent.
+    def _add_key(self, request: httpx.Request) -> httpx.Request:
+        """Add the header with the key. httpx calls it just before it sends the request."""
+        request.headers.update(self._key.make_header())
+        return request
 
-        Raises:
-            ConfigError: The address in the environment is not valid.
-            ProviderError: The key is missing or contains invalid characters.
-        """
-        _ = self.endpoint.url  # raises for an address that is not valid
-        self._check_key()
+    async def _check_event_stream(self, response: httpx.Response) -> None:
+        """Raise if `response` has an error status, or is no event stream; see `post`."""
+        if response.status_code != 200:
+            raise await self._read_error(response)
 
-    @asynccontextmanager
-    async def limit_time(self, seconds: float, task: str) -> AsyncGenerator[None, None]:
-        """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
-
-        Raises:
-            ProviderError: A request fails, or they take longer than `seconds`.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                yield
-        except TimeoutError as exc:
-            late = f"{self.endpoint.provider} did not {task} within {seconds:g} s"
-            error = ProviderError(late, kind="timeout")
-            # Set before it is raised: `sanitize_error` also removes the frames of the cause, which
-            # contain the key's header.
-            error.__cause__ = exc
-            raise self.sanitize_error(error) from exc
-        except ProviderError as exc:
-            raise self.sanitize_error(exc) from exc.__cause__
+        content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
+        if content_type.strip().lower() != EVENT_STREAM:
+            hide = self.get_redactor().hide
+            body = hide(await _read_error_body(response))
+            raise ProtocolError(
+                f"{self.endpoint.provider} answered with "
+                f"{hide(content_type)[:100]!r} instead of an event stream: "
+                f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
+                f"({response.request.url})."
+            )
 
     async def fetch(
         self, url: str, body: JsonValue = None, *, headers: Mapping[str, str] | None = None
@@ -217,17 +240,13 @@ class HttpClient:
         """Send a request, and return the JSON of its response; see `fetch`."""
         sent = {**headers, "accept": "application/json"}
         redactor = self.get_redactor()
-        received = bytearray()
 
         async with self._open_response(method, url, content, sent) as response:
             if response.status_code != 200:
                 raise await self._read_error(response)
-            async with aclosing(_iter_chunks(response)) as chunks:
-                async for chunk in chunks:
-                    received += chunk
-                    if len(received) > MAX_JSON_BYTES:
-                        size = f"more than {MAX_JSON_BYTES // 2**20} MiB"
-                        raise self._make_json_error(response, size)
+            received = await read_limited_body(_iter_chunks(response))
+            if received is None:
+                raise self._make_json_error(response, f"more than {describe_json_limit()}")
 
             text = redactor.hide_in_response(received.decode(errors="replace"))
             try:
@@ -252,8 +271,8 @@ class HttpClient:
             async with aclosing(split_lines(_iter_chunks(response))) as lines:
                 async for line in lines:
                     if line is None:
-                        size = f"a line of more than {MAX_JSON_BYTES // 2**20} MiB"
-                        raise self._make_json_error(response, size)
+                        shown = f"a line of more than {describe_json_limit()}"
+                        raise self._make_json_error(response, shown)
                     if line.strip():
                         yield self._read_line(line, response)
 
@@ -301,7 +320,7 @@ class HttpClient:
             shown_url,
             {name: hide(value) for name, value in sent_headers.items()},
             shown_body,
-            self._make_key_reference(),
+            self._key.make_reference(),
             tuple(map(hide, omitted)),
             is_exact=(url, body) == (shown_url, shown_body),
             hide=hide,
@@ -318,24 +337,34 @@ class HttpClient:
 
     def get_redactor(self) -> KeyRedactor:
         """Return the redactor of the current key."""
-        return get_current_redactor(self.endpoint.key_env)
+        return self._key.get_redactor()
+
+    @asynccontextmanager
+    async def limit_time(self, seconds: float, task: str) -> AsyncGenerator[None, None]:
+        """Limit the time of requests for `task`, such as `list its models`, and sanitize errors.
+
+        Raises:
+            ProviderError: A request fails, or they take longer than `seconds`.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as exc:
+            late = f"{self.endpoint.provider} did not {task} within {seconds:g} s"
+            error = ProviderError(late, kind="timeout")
+            # Set before it is raised: `sanitize_error` also removes the frames of the cause, which
+            # contain the key's header.
+            error.__cause__ = exc
+            raise self.sanitize_error(error) from exc
+        except ProviderError as exc:
+            raise self.sanitize_error(exc) from exc.__cause__
 
     def sanitize_error(self, error: ProviderError) -> ProviderError:
         """Return `error`, which it changes: the key is removed, and the message gets advice.
 
-        The causes are changed as well. All tracebacks are removed, because local variables of httpx
-        contain the key's header.
+        See `sanitize_provider_error` (`sanitized_errors.py`).
         """
-        hide = self.get_redactor().hide
-
-        for exception in _iter_causes(error):
-            exception.__traceback__ = None
-            exception.args = tuple(_hide_argument(arg, hide) for arg in exception.args)
-
-        if advice := format_advice(error, self.endpoint):
-            error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
-        error.address = self.endpoint.url
-        return error
+        return sanitize_provider_error(error, self.endpoint, self.get_redactor().hide)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -344,138 +373,17 @@ class HttpClient:
         if client is not None:
             await client.aclose()
 
-    async def _open_client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for the server at `url`: another one if the address has changed."""
-        parts = urlsplit(url)
-        origin = f"{parts.scheme}://{parts.netloc}"
 
-        if self._client is None or origin != self._origin:
-            await self.aclose()  # its TLS settings are for another server
-            self._origin = origin
-            hide_key_in_logs(self.endpoint.key_env)
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-                # Loading certificates takes 30 ms, and a plain-text server needs none.
-                verify=parts.scheme != "http",
-                trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
-                headers={**AGENT, "accept-encoding": ", ".join(sorted(ACCEPTED_ENCODINGS))},
-            )
-
-        return self._client
-
-    async def _check_event_stream(self, response: httpx.Response) -> None:
-        """Raise if `response` has an error status, or is no event stream; see `post`."""
-        if response.status_code != 200:
-            raise await self._read_error(response)
-
-        content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
-        if content_type.strip().lower() != EVENT_STREAM:
-            hide = self.get_redactor().hide
-            body = hide(await _read_error_body(response))
-            raise ProtocolError(
-                f"{self.endpoint.provider} answered with "
-                f"{hide(content_type)[:100]!r} instead of an event stream: "
-                f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
-                f"({response.request.url})."
-            )
-
-    def _check_key(self) -> None:
-        """Raise if the key is missing or contains invalid characters."""
-        endpoint = self.endpoint
-        name = endpoint.key_env
-        key = read_key(name)
-
-        if name is not None and not key and self._needs_key:
-            raise ProviderError(
-                f"{endpoint.provider} needs a key, and the environment variable "
-                f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
-                f"use another variable: {endpoint.setting_path}.api_key_env."
-            )
-
-        if not (key.isascii() and key.isprintable()):
-            raise ProviderError(
-                f"the environment variable {name} contains characters that are not "
-                "valid in a key. Set it again"
-            )
-
-    def _add_key(self, request: httpx.Request) -> httpx.Request:
-        """Add the header with the key. httpx calls it just before it sends the request."""
-        if key := read_key(self.endpoint.key_env):
-            request.headers[self.endpoint.key_header] = f"{self._prefix}{key}"
-        return request
-
-    def _make_key_reference(self) -> KeyReference | None:
-        """Return the header and the variable of the key, for a preview; None if none is sent."""
-        endpoint = self.endpoint
-        is_set = endpoint.has_key
-        if endpoint.key_env is None or not (is_set or self._needs_key):
-            return None
-        return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
-
-    @property
-    def _needs_key(self) -> bool:
-        """True if no request is sent without a key.
-
-        The user named its variable, or the default server requires one. Another server, at an
-        address from the environment, may need none.
-        """
-        endpoint = self.endpoint
-        return endpoint.key_configured or (endpoint.key_required and not endpoint.environment_url)
-
-    @property
-    def _prefix(self) -> str:
-        """Text before the key in its header."""
-        return "Bearer " if self.endpoint.key_header == "authorization" else ""
-
-
-async def _iter_chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Yield the decoded body in pieces of a bounded size."""
-    encodings = response.headers.get("content-encoding", "").lower()
-    is_compressed = "gzip" in encodings or "deflate" in encodings
-    decompress = Decompressor(encodings) if is_compressed else None
+def _iter_chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """Return the decoded body of `response`, in pieces of a bounded size."""
     raw = cast("AsyncGenerator[bytes, None]", response.aiter_raw())  # typed as an iterator
-
-    async with aclosing(raw) as received:
-        async for data in received:
-            if decompress is None:
-                yield data
-                continue
-            try:
-                for piece in decompress.feed(data):
-                    yield piece
-            except zlib.error as exc:
-                raise httpx.DecodingError(f"the compressed response is damaged: {exc}") from exc
-
-
-async def split_lines(
-    chunks: AsyncGenerator[bytes, None],
-) -> AsyncGenerator[bytes | None, None]:
-    """Yield the lines of `chunks`; None in place of a line that is too long, and nothing after."""
-    pieces: list[bytes] = []  # of the line that has not ended
-    size = 0
-
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            *line_ends, next_line = chunk.split(b"\n")
-
-            for line_end in line_ends:
-                yield b"".join([*pieces, line_end])
-                pieces = []
-                size = 0
-
-            pieces.append(next_line)
-            size += len(next_line)
-            if size > MAX_JSON_BYTES:
-                yield None
-                return
-
-    yield b"".join(pieces)
+    return decompress_chunks(raw, response.headers.get("content-encoding", ""))
 
 
 async def _read_error_body(response: httpx.Response) -> str:
     """Return the text of an error, as far as it arrives: its status decides."""
     body = bytearray()
-    with suppress(TimeoutError, httpx.HTTPError):
+    with suppress(TimeoutError, httpx.HTTPError, DamagedBodyError):
         async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_iter_chunks(response)) as chunks:
             async for chunk in chunks:
                 body += chunk
@@ -486,7 +394,7 @@ async def _read_error_body(response: httpx.Response) -> str:
 
 
 def _translate_error(
-    exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str
+    exc: httpx.HTTPError | httpx.InvalidURL | DamagedBodyError, endpoint: Endpoint, url: str
 ) -> ProviderError:
     """Return the error of a request to `url` without a response; its kind decides about retries."""
     kind: ProviderErrorKind
@@ -507,7 +415,12 @@ def _translate_error(
         case httpx.TimeoutException():
             kind = "timeout"
             message = f"{endpoint.provider} did not answer in time: {exc}"
-        case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
+        case (
+            httpx.NetworkError()
+            | httpx.RemoteProtocolError()
+            | httpx.DecodingError()
+            | DamagedBodyError()
+        ):
             kind = "transient"
             message = f"the connection to {endpoint.provider} was lost: {exc}"
         case _:
@@ -517,33 +430,8 @@ def _translate_error(
     return ProviderError(message, kind=kind)
 
 
-def _hide_argument(arg: object, hide: Callable[[str], str]) -> object:
-    """Return an argument of an exception, or its text without the key if that contains it."""
-    text = arg if isinstance(arg, str) else repr(arg)
-    shown = hide(text)
-    return arg if shown == text else shown
-
-
 def _is_refused(exc: BaseException) -> bool:
     """Return True if the computer refused the connection, at each of its addresses."""
-    system_errors = [cause for cause in _iter_causes(exc) if isinstance(cause, OSError)]
+    system_errors = [cause for cause in iter_causes(exc) if isinstance(cause, OSError)]
     numbers = [error.errno for error in system_errors if error.errno is not None]
     return bool(numbers) and all(number == errno.ECONNREFUSED for number in numbers)
-
-
-def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
-    """Yield `exc`, and all exceptions that led to it or are grouped in it."""
-    waiting: list[BaseException] = [exc]
-    seen: set[int] = set()
-
-    while waiting:
-        exception = waiting.pop()
-        if id(exception) in seen:
-            continue
-        seen.add(id(exception))
-        yield exception
-
-        causes = (exception.__cause__, exception.__context__)
-        waiting += [cause for cause in causes if cause is not None]
-        if isinstance(exception, BaseExceptionGroup):
-            waiting += exception.exceptions
