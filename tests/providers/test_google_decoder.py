@@ -410,6 +410,26 @@ async def test_continued_text_has_no_seam() -> None:
     assert tokens == [None, "t1"]
 
 
+@pytest.mark.req("GEM-4", "GEM-11")
+async def test_continued_response_keeps_the_images_of_all_requests() -> None:
+    steps: list[Any] = [
+        {"type": "model_output", "content": [{"type": "image", "data": data}]}
+        for data in ("Zmlyc3Q=", "c2Vjb25k")
+    ]
+    ends = [ending("requires_continuation", continuation_token="t1"), ending()]
+    parts = [
+        [start(0, type="model_output"), delta(0, **step["content"][0]), stop(0), end]
+        for step, end in zip(steps, ends, strict=True)
+    ]
+
+    with LoopbackServer([Reply(raw=tuple(map(named, part))) for part in parts]) as server:
+        provider = new_provider("google", {"base_url": server.url, "dialect": "interactions"})
+        events = await collect(provider, ask())
+        await provider.aclose()
+
+    assert select_kind(events, "flush") == [model_event("flush", 0, {STEPS_KEY: steps})]
+
+
 def test_malformed_events_are_protocol_errors(subtests: pytest.Subtests) -> None:
     rows: list[dict[str, Any]] = [
         delta(7, type="text", text="a"),

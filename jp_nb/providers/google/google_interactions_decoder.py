@@ -13,28 +13,17 @@ Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import JsonValue
-
-from jp_nb.agent.provider import Finished, FinishReason, Flush, ToolCallStart
+from jp_nb.agent.provider import Finished, FinishReason, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.json_reading import is_json_object
 from jp_nb.json_values import compact_json
-from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
+from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
-from jp_nb.providers.google.google_interactions_steps import (
-    CONTENTS_FIELD,
-    STEPS_KEY,
-    OpenStep,
-    join_texts,
-    make_call_step,
-    make_output_step,
-    make_thought_step,
-)
+from jp_nb.providers.google.google_interactions_items import ECHOED_STEPS, StepItems
+from jp_nb.providers.google.google_interactions_steps import CONTENTS_FIELD, OpenStep
 from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
@@ -43,9 +32,8 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
 MAX_UNKNOWN: Final = 20
 """Maximum number of unknown events, steps, and deltas of a response that the log names."""
+
 _LOGGER: Final = logging.getLogger(__name__)
-
-
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "completed": "completed",
     "requires_action": "completed",
@@ -64,7 +52,10 @@ _UNFINISHED: Final = frozenset({"in_progress", "queued"})
 _FINAL_STATUSES: Final = frozenset(
     {"completed", "requires_action", "incomplete", "budget_exceeded", "failed", "cancelled"}
 )
-"""Statuses after which nothing but the end of the interaction follows."""
+"""Statuses of an update after which nothing but the end of the interaction follows.
+
+The token for `requires_continuation` is only in that end.
+"""
 _KIND_OF_DELTA: Final = {"text": "model_output", "thought_summary": "thought"}
 """The type of the step to which a delta with a text belongs."""
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
@@ -73,47 +64,31 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "function_call": frozenset({"type", "id", "name", "arguments"}),
 }
 """The fields of a step that become events. Others are kept only in its metadata."""
-_ECHOES: Final = frozenset({"user_input", "function_result"})
-"""Steps of the request, which a server may repeat."""
 
 
 class InteractionsDecoder(ContinuedDecoder):
     """Decoder for one response of the Interactions API.
 
     It fills in the methods of `Decoder` (`stream_decoder.py`): `feed` gets the messages of the
-    server, and adds events to `out`. Each step is one output item, which a `Flush` event ends. Text
-    that is not in an event yet, or that is only in the metadata of a step, is counted as held
-    (`EventBuffer.hold`).
+    server, and adds events to `out`. It collects each step until it stops. `StepItems` then makes
+    the end of its output item, with metadata.
 
-    Later requests make the step again, of the entry that the record has of it (`make_thought_step`
-    and the functions beside it). If that step would differ from the one of the server, for example
-    because of unknown fields, the `Flush` has the step of the server as metadata (`STEPS_KEY`).
+    Of the base classes, `_answer` makes events of the texts of outputs, which are data if there is
+    a schema. `is_complete` tells the caller that a missing end does no harm. `keep_token` returns
+    False if the response is not continued any more.
 
-    An item is ended when its step stops, except in two cases. An output is ended at the next step,
-    because the next request may continue it. A call with empty or cut arguments is ended when a
-    later step, or a final status, shows that it is complete. At the status `max_tokens`, it is
-    dropped.
+    Everything that arrives counts for the size limit of the response. A text counts as an event.
+    What is in no event yet, or only in metadata, is counted by `out.hold`.
     """
 
     def __init__(self, schema: AnswerSchema | None = None, *, request: bytes = b"") -> None:
         super().__init__(schema, _USAGE)
         self._request = request
-        self._has_schema = schema is not None
-        self._has_answer = False  # a text of an output, or a call, has arrived
-        self._next_index = 0  # of the output item of the next step
-        self._unknown: set[str] = set()  # unknown events, steps, and deltas that the log names
-
+        self._items = StepItems(self._answer, has_schema=schema is not None)
         # Steps that have started and not stopped, by the server's index:
         self._open_steps: dict[Any, OpenStep] = {}
-        # Outputs that have stopped, and that are one item, which the next request may continue:
-        self._stopped_outputs: list[OpenStep] = []
-        # True from the start of a continuing request until its first step:
-        self._begins_continuation = False
-        # The end of a call whose arguments are empty or cut:
-        self._pending_call: Flush | None = None
-
-        # The error of an output, which counts if the response has no own error:
-        self._output_error: Any = None
+        self._has_answer = False  # a text of an output, or a call, has arrived
+        self._unknown: set[str] = set()  # unknown events, steps, and deltas that the log names
         # A status update with a final status. It has the fields of an interaction that
         # `_complete` reads, and replaces it if the stream ends without `interaction.completed`.
         self._final_update: WireObject | None = None
@@ -121,7 +96,7 @@ class InteractionsDecoder(ContinuedDecoder):
     def begin_continuation(self) -> str:
         """Return the token for the next request, whose stream follows; "" if there is none."""
         self._open_steps.clear()
-        self._begins_continuation = True
+        self._items.begin_continuation()
         return super().begin_continuation()
 
     def feed(self, message: WireObject, out: EventBuffer) -> None:
@@ -134,7 +109,7 @@ class InteractionsDecoder(ContinuedDecoder):
             case "step.start":
                 self._start_step(message.get("index"), message["step"], out)
             case "step.stop":
-                self._stop_step(self._open_steps.pop(message.get("index")), out)
+                self._items.stop(self._open_steps.pop(message.get("index")), out)
                 self.add_usage(message.get("usage"), out)
             case "interaction.completed":
                 self._complete(message["interaction"], out)
@@ -154,15 +129,15 @@ class InteractionsDecoder(ContinuedDecoder):
         if self._final_update is not None:
             self._complete(self._final_update, out)
         elif has_end_mark and self._has_answer and not self._open_steps:
-            self._flush_pending_call(out)
-            self._flush_outputs(out)
+            self._items.flush_pending_call(out)
+            self._items.flush_outputs(out)
             out.add(Finished())
 
     def _note_status(self, update: WireObject) -> None:
         """Keep an update with a final status, in case that no `interaction.completed` follows."""
         self._forget_final_update()
         status = update.get("status")
-        has_steps = self._next_index > 0
+        has_steps = self._items.count > 0
 
         # A model that does not stream has its steps only in `interaction.completed`.
         if status in _FINAL_STATUSES and (has_steps or status == "failed"):
@@ -181,15 +156,14 @@ class InteractionsDecoder(ContinuedDecoder):
             _LOGGER.debug("google: unknown %.100s", description)
 
     def _start_step(self, wire_index: Any, step: WireMessage, out: EventBuffer) -> None:
-        """Open a step. The first output of a continuation continues the item before it."""
+        """Open a step, whose start may have contents already."""
         self._forget_final_update()
         kind = step["type"]
 
         if wire_index in self._open_steps:
-            self._stop_step(self._open_steps.pop(wire_index), out)
+            self._items.stop(self._open_steps.pop(wire_index), out)
 
-        self._flush_pending_call(out)
-        opened = OpenStep(self._choose_index(kind, out), {**step})
+        opened = self._items.open_step(step, out)
         self._open_steps[wire_index] = opened
 
         if extra := step.keys() - _FIELDS.get(kind, frozenset()):
@@ -200,19 +174,8 @@ class InteractionsDecoder(ContinuedDecoder):
                 self._emit_content(opened, content, out)
         elif kind == "function_call":
             self._start_call(opened, out)
-        elif kind not in _ECHOES:
+        elif kind not in ECHOED_STEPS:
             self._report_unknown(f"step {kind}")
-
-    def _choose_index(self, kind: str, out: EventBuffer) -> int:
-        """Return the output item of a step that starts: a new one, or the one that it continues."""
-        continues_output = self._begins_continuation and kind == "model_output"
-        self._begins_continuation = False
-        if continues_output and self._stopped_outputs:
-            return self._stopped_outputs[0].index
-
-        self._flush_outputs(out)
-        self._next_index += 1
-        return self._next_index - 1
 
     def _start_call(self, opened: OpenStep, out: EventBuffer) -> None:
         """Report the start of a call, whose step may have the arguments already."""
@@ -258,8 +221,7 @@ class InteractionsDecoder(ContinuedDecoder):
         """Add a part of a step of the type `kind`, which arrives within `step`."""
         if kind != step.type:
             if step.inner is None:
-                step.inner = OpenStep(self._next_index, {"type": kind})
-                self._next_index += 1
+                step.inner = self._items.open_inner_step(kind)
             step = step.inner
 
         step.add_content(content)
@@ -274,97 +236,6 @@ class InteractionsDecoder(ContinuedDecoder):
         elif content["text"]:
             self._has_answer = True
             self._answer.feed(step.index, content["text"], out)
-
-    def _stop_step(self, step: OpenStep, out: EventBuffer) -> None:
-        """Complete a step, and end its item unless this has to wait."""
-        step.end()
-        match step.type:
-            case "model_output":
-                self._output_error = step.wire.get("error") or self._output_error
-                self._stopped_outputs.append(step)
-            case "thought":
-                self._stop_thought(step, out)
-            case "function_call":
-                self._stop_call(step, out)
-            case kind if kind not in _ECHOES:  # unknown: only the record has it
-                _flush_with_metadata(step, {STEPS_KEY: step.wire}, out)
-
-        if step.inner is not None:
-            # The parts within the step are an item of their own, which comes after it.
-            self._flush_outputs(out)
-            self._stop_step(step.inner, out)
-
-    def _stop_thought(self, step: OpenStep, out: EventBuffer) -> None:
-        """End the item of a thought, with the metadata that its text lacks.
-
-        - A thought that the record cannot express has its whole step as metadata.
-        - A thought with a signature has only this as metadata, which may come without any text.
-        - A thought of text only has no metadata.
-        - A thought with nothing at all is no item.
-        """
-        text = join_texts([step.wire], "summary")
-        signature = step.wire.get("signature")
-        is_expressible = step.wire == make_thought_step(text, signature)
-
-        if not is_expressible:
-            _flush_with_metadata(step, {STEPS_KEY: step.wire}, out)
-        elif signature:
-            # `EventBuffer.bytes` counts a text in metadata. A whole step stays held instead.
-            out.release(sum(map(len, step.signature)))
-            _flush_with_metadata(step, {THOUGHT_SIGNATURE_KEY: signature}, out)
-        elif text:
-            out.add(Flush(step.index))
-
-    def _stop_call(self, step: OpenStep, out: EventBuffer) -> None:
-        """Add the arguments of a call, and its end if they are complete."""
-        call = step.wire
-        text = step.arguments.resolve()
-        out.release(step.arguments.held_chars)
-        is_complete = is_json_object(text)
-
-        if text:
-            out.add_arguments(step.index, text)
-            call["arguments"] = json.loads(text) if is_complete else {}
-
-        arguments = call.get("arguments", {})
-        is_expressible = call == make_call_step(call["id"], call["name"], arguments)
-        metadata: dict[str, JsonValue] = {} if is_expressible else {STEPS_KEY: call}
-        flush = Flush(step.index, metadata)
-
-        if is_complete:
-            out.add(flush)
-        else:  # The arguments are empty or cut, which the status tells.
-            self._pending_call = flush
-
-    def _flush_pending_call(self, out: EventBuffer) -> None:
-        """End the call whose arguments are empty or cut, because it is complete."""
-        flush = self._pending_call
-        self._pending_call = None
-        if flush is not None:
-            out.add(flush)
-
-    def _flush_outputs(self, out: EventBuffer) -> None:
-        """End the item of the stopped outputs: one, or those that continue each other."""
-        stopped = self._stopped_outputs
-        self._stopped_outputs = []
-        if not stopped:
-            return
-
-        first = stopped[0]
-        steps = [step.wire for step in stopped]
-        text = join_texts(steps, "content")
-        self._answer.finish(first.index, out)
-
-        # With a schema, the record has the data of the answer, whose text may have been different.
-        is_expressible = steps == [make_output_step(text)] and not self._has_schema
-        has_other_content = any(step.get("content") for step in steps)  # such as an image
-        if text and is_expressible:
-            out.add(Flush(first.index))
-        elif text:
-            kept: Any = steps if len(steps) > 1 else steps[0]
-            out.add(Flush(first.index, {STEPS_KEY: kept}))
-        elif has_other_content:
-            _flush_with_metadata(first, {STEPS_KEY: first.wire}, out)
 
     def _complete(self, interaction: WireObject, out: EventBuffer) -> None:
         """Stop all steps, and add the last event, unless another request continues the response.
@@ -384,37 +255,28 @@ class InteractionsDecoder(ContinuedDecoder):
                 f"{GOOGLE_NAME} ended its response while it was {status}", kind="transient"
             )
 
-        error = next(iter(interaction.get("errors") or []), self._output_error)
+        error = next(iter(interaction.get("errors") or []), self._items.output_error)
         if error or status == "failed":
             out.add(end_with_error(error or {"message": "the interaction failed"}))
             return
 
         reason: FinishReason = _FINISH_REASONS.get(status, "other")
         if reason != "max_tokens":
-            self._flush_pending_call(out)
+            self._items.flush_pending_call(out)
 
-        self._flush_outputs(out)
+        self._items.flush_outputs(out)
         detail = str(status) if reason == "other" else None
         out.add(Finished(reason, detail))
 
     def _stop_all_steps(self, interaction: WireObject, out: EventBuffer) -> None:
         """Stop the steps that the server did not stop, or that only its last message has."""
-        if self._next_index == 0:  # a model that does not stream its steps
+        if self._items.count == 0:  # a model that does not stream its steps
             for index, step in enumerate(interaction.get("steps") or []):
                 self._start_step(index, step, out)
-                self._stop_step(self._open_steps.pop(index), out)
+                self._items.stop(self._open_steps.pop(index), out)
 
         for index in [*self._open_steps]:  # a server that does not stop its steps
             # A later step shows that the one before it is complete.
-            self._flush_pending_call(out)
-            self._flush_outputs(out)
-            self._stop_step(self._open_steps.pop(index), out)
-
-
-def _flush_with_metadata(
-    step: OpenStep, metadata: Mapping[str, JsonValue], out: EventBuffer
-) -> None:
-    """End the item of `step`, which may have no text."""
-    # Metadata needs a part to be stored with. An empty one is not shown.
-    out.add_text(step.index, "reasoning", "")
-    out.add(Flush(step.index, metadata))
+            self._items.flush_pending_call(out)
+            self._items.flush_outputs(out)
+            self._items.stop(self._open_steps.pop(index), out)
