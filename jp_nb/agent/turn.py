@@ -1,8 +1,12 @@
 """Run one turn: from the user's request to a response without tool calls.
 
 A turn consists of cycles: one request to the model (`TurnRequests`), and the tool calls of its
-response (`Batch`). There is no limit on cycles. However the turn ends, its record is complete:
+response (`Batch`). There is no limit on cycles. Before a request whose configuration may have
+changed, it is resolved again (`TurnConfiguration`). However the turn ends, its record is complete:
 each tool call has a response, and a turn without an answer is marked.
+
+The loop runs on the agent's event loop. An interrupt of the kernel may come at any step, so long
+steps run in `TurnInterrupts.run`, which cancels them.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -27,12 +31,13 @@ from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.model_requests.model_call import AnswerStream
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn_closing import TurnCompletion, TurnStatus, UnfinishedTurn
+from jp_nb.agent.turn_configuration import TurnConfiguration
 from jp_nb.agent.turn_edits import compare_edited_cells
 from jp_nb.agent.turn_interrupts import TurnInterrupts
 from jp_nb.agent.turn_plan import NOT_APPROVED_NOTICE
-from jp_nb.agent.turn_requests import MODEL_ID, TurnRequests, describe_tool_change
+from jp_nb.agent.turn_requests import TurnRequests
 from jp_nb.agent.turn_state import BatchContext, TurnContext
-from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
+from jp_nb.errors import PromptUnavailable
 from jp_nb.images import Image
 from jp_nb.record.entries.events import (
     ChatRequest,
@@ -97,12 +102,12 @@ class TurnLoop:
     config_change_count: int = 0
     check_answer: AnswerCheck | None = None
     is_unanswered: bool = False
-    _displayed_problems: list[str] = field(default_factory=list)  # of tool sources
     _has_begun: bool = False  # the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()  # of the interrupted turn that `resume` continues
     _completion: TurnStatus = "failed"  # until the turn has ended otherwise
     _why: str = ""  # reason for an early end without the user
     _interrupts: TurnInterrupts = field(init=False)
+    _configuration: TurnConfiguration = field(init=False)  # from the start of the turn
 
     def __post_init__(self) -> None:
         self._interrupts = TurnInterrupts(self.turn.display)
@@ -127,7 +132,7 @@ class TurnLoop:
             ConfigError: The configuration is not valid. Nothing was appended.
             UsageError: The model does not support the response schema. Nothing was appended.
         """
-        with self._closing():
+        with self._running():
             self._stop_if_interrupted()
             resolved = await self._begin(request, images)
             schema = request.response_schema
@@ -148,9 +153,9 @@ class TurnLoop:
         Raises:
             ProviderError: As in `run`, like all other errors.
         """
-        with self._closing():
+        with self._running():
             self._stop_if_interrupted()
-            resolved = await self._resolve()
+            resolved = await self._configuration.resolve_next()
             record = self.turn.record
             turn = record.stream.current_turn()
             schema = _find_request(turn).response_schema
@@ -172,8 +177,12 @@ class TurnLoop:
         return self._make_end()
 
     @contextmanager
-    def _closing(self) -> Iterator[None]:
-        """Close the turn after the block, however it ends. An interrupt only ends the block."""
+    def _running(self) -> Iterator[None]:
+        """Prepare the turn for the block, and close it after the block, however this ends.
+
+        An interrupt only ends the block: it is no error of the turn.
+        """
+        self._configuration = TurnConfiguration(self.turn, self._interrupts, self.resolve)
         try:
             yield
         except asyncio.CancelledError:
@@ -198,7 +207,7 @@ class TurnLoop:
 
     async def _begin(self, request: ChatRequest, images: Sequence[Image]) -> Resolved:
         """Append `request` as a new turn, and return the configuration of its first cycle."""
-        resolved = await self._resolve()
+        resolved = await self._configuration.resolve_next()
         record = self.turn.record
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
@@ -219,15 +228,11 @@ class TurnLoop:
     ) -> ChatRequest:
         """Return `request` with lines about omitted images, and with marks about its settings."""
         # A replay must leave the same record, whatever the server is.
-        host = "" if self._is_replayable(resolved) else resolved.host
+        host = "" if self._configuration.is_replayable(resolved) else resolved.host
         marks = make_request_marks(resolved.tool_choice, host)
         content = shown.add_omissions_to(request.content)
         metadata = {**request.metadata, **marks}
         return request.model_copy(update={"content": content, "metadata": metadata})
-
-    def _is_replayable(self, resolved: Resolved) -> bool:
-        """Return True if another run of the turn must leave the same record."""
-        return self.turn.record.stream.is_reproducible or resolved.uses_cassette
 
     async def _compact_before(self, request: ChatRequest, resolved: Resolved) -> None:
         """Compact the conversation if the user asked for it, or if `request` makes it too long."""
@@ -250,27 +255,6 @@ class TurnLoop:
             config_change_count=self.config_change_count,
         )
         self.is_unanswered = unfinished.close()
-
-    async def _resolve(self) -> Resolved:
-        """Return the configuration for the next request, and apply its limits to the turn.
-
-        Problems and notices of tool sources are displayed.
-        """
-        resolved = await self._interrupts.run(self.resolve())  # a source may take long
-
-        displayed = self._displayed_problems
-        new = [problem for problem in resolved.tools.problems if problem not in displayed]
-        for problem in new:
-            self.turn.display(Notice(f"⚠ {problem}. Its tools are not available."))
-        displayed += new
-
-        for notice in resolved.tools.notices:
-            self.turn.display(Notice(f"⚠ {notice}"))
-
-        self.turn.record.provider = resolved.provider_name
-        self.turn.tokens.max_tokens = resolved.request.max_total_tokens
-        self.turn.times.is_on = self.turn.times.may_measure and not self._is_replayable(resolved)
-        return resolved
 
     async def _run_cycles(
         self,
@@ -312,10 +296,10 @@ class TurnLoop:
                 case "follow_up":
                     choice = "auto"
                     if _has_outdated_tools(resolved):
-                        resolved = await self._resolve()
+                        resolved = await self._configuration.resolve_next()
                 case "config_changed":
                     previous = resolved.basis.config.assistant.tool_choice
-                    resolved = await self._resolve_again(schema)
+                    resolved = await self._configuration.resolve_changed(schema)
                     # A tool choice that did not change has had its effect. If it were forced
                     # again in each cycle, the turn would never end.
                     is_same = resolved.basis.config.assistant.tool_choice == previous
@@ -389,32 +373,6 @@ class TurnLoop:
             return "completed"
         self._why = reason
         return "interrupted"
-
-    async def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
-        """Resolve the configuration after a tool changed it.
-
-        Raises:
-            ConfigError: The change is not valid, but remains until the next change.
-        """
-        try:
-            resolved = await self._resolve()
-            if schema is not None:
-                resolved.provider.check_schema(schema)
-            return resolved
-        except (ConfigError, UsageError) as exc:
-            error = exc if isinstance(exc, ConfigError) else ConfigError(str(exc), path=MODEL_ID)
-            first, *others = error.problems
-
-            how = f"see the previous value with `%jp config --explain {first.path}`"
-            change = describe_tool_change("the configuration", how)
-            raise ConfigError(
-                f"{first.message}; {change}",
-                path=first.path,
-                kind=first.kind,
-                layer=error.layer,
-                file=error.file,
-                others=others,
-            ) from exc
 
     def _set_event_ids(self, calls: Sequence[Call]) -> None:
         """Give new `calls` the event ids of their requests, for the journal, if there is one."""
