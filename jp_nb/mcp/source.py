@@ -1,7 +1,7 @@
-"""An MCP server as a source of tools: its start, its tools, its changes, and its end.
+"""An MCP server as a source of tools.
 
-The source starts the server, perhaps after a sign-in of the user, and lists its tools again when
-they may have changed. It makes an `McpTool` for each tool that the configuration wants.
+The source starts the server when its tools are needed (`server_start.py`), and lists its tools
+again when they may have changed. It makes an `McpTool` for each tool that the configuration wants.
 
 Source: `docs/mcp.md`, Tools; `docs/extending.md`, `docs/decisions.md` D217, D218.
 """
@@ -9,20 +9,18 @@ Source: `docs/mcp.md`, Tools; `docs/extending.md`, `docs/decisions.md` D217, D21
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
-from jp_nb.errors import ConfigError, PromptCancelled, ToolSourceError
+from jp_nb.errors import ToolSourceError
 from jp_nb.json_values import hash_json
 from jp_nb.mcp.connections.connection import Connection
-from jp_nb.mcp.errors import ServerError, ServerNotStarted, SignInError
-from jp_nb.mcp.exchange import ConnectionLimits
+from jp_nb.mcp.errors import ServerError
+from jp_nb.mcp.server_start import NOT_INSTALLED, ServerHost, ServerStarter, has_library
 from jp_nb.mcp.tool_calls.calls import ServerCalls
 from jp_nb.mcp.tool_calls.mcp_tool import McpTool
 from jp_nb.mcp.tool_calls.results import read_contents
@@ -35,31 +33,13 @@ from jp_nb.mcp.tool_definitions.definitions import (
     read_hints,
 )
 from jp_nb.mcp.tool_definitions.tool_names import may_be_name
-from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
+from jp_nb.mcp.transports.launches import StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.base import Tool, ToolRegistrations, ToolSource
 from jp_nb.toolkit.outcome import Success
 
 PREFIX: Final = "mcp."
-NOT_INSTALLED: Final = (
-    "MCP servers need the library `mcp`, which is not installed: `pip install 'jp-nb[mcp]'`. "
-    "Then restart the kernel"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerHost:
-    """Services of the kernel that all its servers share.
-
-    Attributes:
-        resolve: Returns the command or address of a server, and asks the user for its inputs.
-        asks_users: True if a user can answer questions of servers while the kernel runs.
-        sign_in: Lets the user sign in to a server; returns False if no user is available.
-    """
-
-    resolve: Callable[[str, McpServer], Awaitable[Launch]]
-    asks_users: bool = False
-    sign_in: Callable[[str, HttpLaunch], Awaitable[bool]] | None = None
+"""Start of the name of a source, before the name of its server."""
 
 
 class McpSource(ToolSource):
@@ -84,7 +64,7 @@ class McpSource(ToolSource):
         self.name = f"{PREFIX}{server_name}"
         self.server = server_name
         self.settings = settings
-        self._host = host
+        self._starter = ServerStarter(server_name, settings, host)
         # Without the library, no server can run, so its failure does not end the turn.
         self.is_required = not settings.optional and has_library()
         self.connection: Connection | None = None
@@ -136,58 +116,9 @@ class McpSource(ToolSource):
             raise ToolSourceError(NOT_INSTALLED)
 
         if self.connection is None:
-            self.connection = await self._make_connection()
-        try:
-            await self._start_connection(self.connection)
-        except ServerNotStarted as exc:
-            raise ToolSourceError(str(exc)) from exc
-
+            self.connection = await self._starter.make_connection(on_question=self.calls.ask)
+        await self._starter.start(self.connection)
         await self._read_tools()
-
-    async def _start_connection(self, connection: Connection) -> None:
-        """Start the connection, a second time after a sign-in if the server needs one."""
-        try:
-            await connection.start()
-        except ServerNotStarted:
-            has_signed_in = connection.needs_sign_in and await self._sign_in(connection)
-            if not has_signed_in:
-                raise
-            await connection.start()
-
-    async def _sign_in(self, connection: Connection) -> bool:
-        """Let the user sign in; return False if no user is available."""
-        launch = connection.launch
-        if self._host.sign_in is None or not isinstance(launch, HttpLaunch):
-            return False
-
-        try:
-            return await self._host.sign_in(self.server, launch)
-        except (PromptCancelled, SignInError) as exc:
-            again = f"Sign in with `%jp mcp sign-in {self.server}`"
-            raise ToolSourceError(
-                f"the MCP server {self.server} needs a sign-in. {exc} {again}"
-            ) from exc
-
-    async def _make_connection(self) -> Connection:
-        """Return a connection that is not started. The user may be asked for inputs."""
-        settings = self.settings
-        try:
-            launch = await self._host.resolve(self.server, settings)
-        except ConfigError as exc:
-            raise ToolSourceError(f"the MCP server {self.server} did not start: {exc}") from exc
-
-        limits = ConnectionLimits(
-            settings.startup_timeout_secs,
-            settings.call_timeout_secs,
-            settings.max_response_bytes,
-        )
-        return Connection(
-            self.server,
-            launch,
-            limits,
-            asks_users=self._host.asks_users,
-            on_question=self.calls.ask,
-        )
 
     async def restart(self) -> None:
         """End the server and start it again, also if it has ended too often.
@@ -271,7 +202,7 @@ class McpSource(ToolSource):
             return
 
         if connection.needs_sign_in:
-            await self._sign_in(connection)
+            await self._starter.sign_in(connection)
         if connection.announced_changes or (if_expired and connection.is_list_outdated):
             await self._read_tools(refresh=True)
 
@@ -360,8 +291,3 @@ class McpSource(ToolSource):
 
         self._tools[name] = (definition, tool)
         return tool
-
-
-def has_library() -> bool:
-    """Return True if the library `mcp` is installed."""
-    return find_spec("mcp") is not None

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.config.tree import server_settings
-from jp_nb.mcp.source import McpSource, ServerHost
+from jp_nb.mcp.server_start import ServerHost
+from jp_nb.mcp.source import McpSource
 from jp_nb.mcp.tool_calls.calls import ServerCalls
 from jp_nb.mcp.tool_calls.mcp_tool import McpTool
 from jp_nb.mcp.tool_calls.results import read_result

@@ -20,7 +20,7 @@ from jp_nb.mcp.connections.call_clock import CallClock
 from jp_nb.mcp.connections.call_rounds import CallRounds
 from jp_nb.mcp.connections.open_calls import OpenCalls
 from jp_nb.mcp.connections.server_description import ServerDescription
-from jp_nb.mcp.connections.server_session import ServerSession, Transport
+from jp_nb.mcp.connections.server_session import ServerSession
 from jp_nb.mcp.errors import ServerError, ServerNotStarted, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
     CallRequest,
@@ -37,6 +37,7 @@ from jp_nb.mcp.exchange import (
 )
 from jp_nb.mcp.transports.launches import Launch
 from jp_nb.mcp.transports.library_log import without_library_log
+from jp_nb.mcp.transports.transport_interface import Transport
 
 MAX_RESTARTS = 3
 """Restarts of a server that ended, in `RESTART_WINDOW_S`; then only `restart` starts it."""
@@ -59,7 +60,8 @@ class Connection:
             false; None answers with `cancel`.
 
     Attributes:
-        state: `ended` after `aclose`, or if the server ended.
+        state: `new`, `starting`, `running`, `failed` if it did not start, or `ended` after `aclose`
+            or if the server ended by itself.
         last_error: The last reason why the server did not start, or ended.
     """
 

@@ -1,5 +1,8 @@
 """One session with an MCP server, from its start to its end.
 
+A session starts the server, or connects to it, lists its tools, and sends requests until it is
+stopped, or its transport has a fault. `connection.py` starts another one then.
+
 The library `mcp` is imported while the first server starts, in a worker thread, because its import
 takes about a second.
 
@@ -13,11 +16,12 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
 from jp_nb.mcp.connections.server_description import ServerDescription
+from jp_nb.mcp.connections.session_errors import convert_session_error
 from jp_nb.mcp.errors import ServerError, StartError, UnreadRequestError
 from jp_nb.mcp.exchange import (
     CallRequest,
@@ -29,6 +33,7 @@ from jp_nb.mcp.exchange import (
 from jp_nb.mcp.transports.launches import HttpLaunch, Launch, StdioLaunch
 from jp_nb.mcp.transports.library_log import without_library_log
 from jp_nb.mcp.transports.transport import StdioTransport
+from jp_nb.mcp.transports.transport_interface import Transport
 
 if TYPE_CHECKING:
     from jp_nb.mcp.connections import client as library
@@ -38,37 +43,6 @@ if TYPE_CHECKING:
 OWNER_CLOSE_SECONDS: Final = 5.0
 LIBRARY: Final = "jp_nb.mcp.connections.client"
 """The module that imports the library `mcp`."""
-
-
-class Transport(Protocol):
-    """The part of a transport that a session and its connection use.
-
-    `StdioTransport` and `ServerHttpClient` implement it.
-
-    Attributes:
-        fault: The reason why it must not be used any more; "" while it works.
-        discarded_lines: Number of lines on the server's stdout that were no messages.
-    """
-
-    fault: str
-    discarded_lines: int
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the server; None if it does not run on this computer."""
-        ...
-
-    def stderr_lines(self) -> tuple[str, ...]:
-        """Return the last lines that the server wrote to stderr, without secrets."""
-        ...
-
-    def mark_started(self) -> None:
-        """Note that the handshake has ended."""
-        ...
-
-    def explain(self, exc: Exception) -> str:
-        """Return the reason of an error of the connection, without secrets."""
-        ...
 
 
 class ServerSession:
@@ -334,28 +308,9 @@ class ServerSession:
 
     def _convert_error(self, tool: str, exc: Exception) -> ServerError:
         """Return the error for the user; `tool` is "" for a request about no tool."""
-        while isinstance(exc, ExceptionGroup):
-            exc = exc.exceptions[0]
-        if isinstance(exc, ServerError):
-            return exc
-        if self.transport is not None and self.transport.fault:
-            return ServerError(self._name, tool, self._launch.hide(self.transport.fault))
-
-        # Errors of the library have both; its types are imported only with it.
-        code = getattr(exc, "code", 0)
-        data = getattr(getattr(exc, "error", None), "data", None)
-        reason = self._launch.hide(self._describe(exc))
-        return ServerError(self._name, tool, reason, code=code, data=data)
-
-    def _describe(self, exc: Exception) -> str:
-        """Return the reason of an error in words."""
-        if isinstance(exc, StartError):
-            return str(exc)
-        if type(exc).__name__ == "ValidationError":
-            return "its answer does not follow the protocol"
-        if self.transport is not None:
-            return self.transport.explain(exc)
-        return str(exc) or type(exc).__name__
+        return convert_session_error(
+            exc, server=self._name, tool=tool, launch=self._launch, transport=self.transport
+        )
 
 
 def _retrieve_error(future: asyncio.Future[Any]) -> None:

@@ -86,7 +86,7 @@ def check_address(launch: HttpLaunch) -> None:
 class ServerHttpClient(httpx2.AsyncClient):
     """Sends the requests of the library to one server.
 
-    It implements the protocol `Transport` of `connections/server_session.py`.
+    It implements the protocol `Transport` (`transport_interface.py`).
 
     Attributes:
         fault: The reason why the connection must end; "" while it works.

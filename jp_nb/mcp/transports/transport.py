@@ -38,8 +38,7 @@ class StdioTransport:
     """A server process, and the streams of messages from and to it.
 
     Call `spawn`, enter the context for the streams, and call `stop` in any case, also if the
-    context was never entered. It implements the protocol `Transport` of
-    `connections/server_session.py`.
+    context was never entered. It implements the protocol `Transport` (`transport_interface.py`).
 
     Args:
         max_message_bytes: Maximum size of a line of the server.

@@ -30,7 +30,7 @@ def check_servers(session: Session) -> Iterator[tuple[str, str]]:
         return  # reported by the other checks
 
     if servers:
-        from jp_nb.mcp.source import NOT_INSTALLED, has_library
+        from jp_nb.mcp.server_start import NOT_INSTALLED, has_library
 
         if not has_library():
             yield "MCP servers", f"error: {NOT_INSTALLED}"

@@ -63,7 +63,7 @@ class ServerSignIns:
 
     async def _resolve_remote(self, name: str, server: McpServer) -> HttpLaunch:
         """Return the address of a server that needs a sign-in, or raise `UsageError`."""
-        from jp_nb.mcp.source import NOT_INSTALLED, has_library
+        from jp_nb.mcp.server_start import NOT_INSTALLED, has_library
         from jp_nb.mcp.transports.launches import HttpLaunch
 
         if not has_library():

@@ -65,7 +65,8 @@ class ServerSources:
 
             return [RecordedServer(name, cassette.content) for name in servers]
 
-        from jp_nb.mcp.source import McpSource, ServerHost
+        from jp_nb.mcp.server_start import ServerHost
+        from jp_nb.mcp.source import McpSource
 
         has_user = self._has_user(config)
         host = ServerHost(self.launches.resolve, asks_users=has_user, sign_in=self.sign_in)
