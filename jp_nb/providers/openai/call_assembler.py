@@ -7,9 +7,8 @@ id and an index, or omit them, or give all calls the same. The rules, in the ord
    else with its index, else to the last call. Without a candidate, it begins a call.
 2. `_begins_call`: the name, the id, and the arguments of the candidate decide whether the piece
    continues it. For example, a name after whole arguments begins another call.
-3. `_extend_name`: a name can arrive in pieces, or again with each piece. The names of the offered
-   tools tell a piece of a name from the name of another call.
-4. `_is_name_complete`: the call is reported as soon as no piece can change its name.
+3. `CallNames` (`call_names.py`): a name can arrive in pieces, or again with each piece. The call is
+   reported as soon as no piece can change its name.
 
 Source: `docs/providers.md`, "What servers really send", which has the rules as a table.
 """
@@ -17,59 +16,15 @@ Source: `docs/providers.md`, "What servers really send", which has the rules as 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from jp_nb.agent.provider import Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_reading import is_json_object
+from jp_nb.providers.openai.call_names import CallNames
+from jp_nb.providers.openai.streamed_calls import StreamedCall, StreamedCallPiece
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
-from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
-
-
-@dataclass(frozen=True, slots=True)
-class StreamedCallPiece:
-    """A piece of a call: an element of `tool_calls` in a message of the stream.
-
-    A server may omit each of the fields, and give all calls the same `index`. `has_empty_name` is
-    True if it sent an empty name, and False if it sent none.
-    """
-
-    index: Any = None
-    id: str = ""
-    name: str = ""
-    arguments: Any = None
-    has_empty_name: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """True if the piece has neither an id, nor a name, nor arguments."""
-        return not (self.id or self.name or self.arguments)
-
-
-class StreamedCall:
-    """A tool call whose pieces arrive.
-
-    Attributes:
-        number: The number of the call in the response, from 0.
-        index: The index that the server gave to its first piece.
-        id: The first id that the server gave it.
-        name: The name of the tool so far.
-        has_empty_name: True if the server sent an empty name, which the model has chosen. Without
-            any name, the stream is incomplete.
-        is_started: True after the event `ToolCallStart`, which has the complete name.
-        arguments: The arguments so far.
-    """
-
-    def __init__(self, number: int, index: Any) -> None:
-        self.number = number
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.has_empty_name = False
-        self.is_started = False
-        self.arguments = StreamedArguments()
 
 
 class CallAssembler:
@@ -84,7 +39,7 @@ class CallAssembler:
     ) -> None:
         self._provider = provider
         self._first_item = first_item
-        self._tools = frozenset(tools)
+        self._names = CallNames(tools)
         self._request = request
         self.calls: list[StreamedCall] = []
         # The last call with each index and with each id of the server:
@@ -117,7 +72,7 @@ class CallAssembler:
             self._named_in_message.add(call.number)
 
         self._extend_call(call, piece, out)
-        if self._is_name_complete(call):
+        if not call.is_started and self._names.is_complete(call):
             self._report_start(call, out)
 
     def _extend_call(self, call: StreamedCall, piece: StreamedCallPiece, out: EventBuffer) -> None:
@@ -126,12 +81,16 @@ class CallAssembler:
         call.has_empty_name = call.has_empty_name or piece.has_empty_name
 
         earlier_name = call.name
-        call.name = self._extend_name(call, piece) or earlier_name
+        call.name = self._names.extend(call, piece) or earlier_name
         out.hold(len(call.name) - len(earlier_name))
         out.hold(call.arguments.add(piece.arguments))
 
     def _find_candidate(self, piece: StreamedCallPiece) -> StreamedCall | None:
-        """Return the call that `piece` may belong to; None if it begins one."""
+        """Return the call that `piece` may belong to; None if it begins one.
+
+        The first of these that there is: the call with its index and its id; with its id, if the
+        server does not give one id to several calls; with its index; the last call.
+        """
         at_index = None if piece.index is None else self._by_index.get(piece.index)
         if at_index is not None and at_index.id == piece.id:
             return at_index
@@ -172,67 +131,26 @@ class CallAssembler:
         - The same name begins a call if there are no ids, and the arguments are whole.
         - Another name begins a call, unless it extends the name of the call.
         """
-        has_same_id = bool(piece.id) and piece.id == call.id
-        has_other_id = bool(piece.id and call.id) and piece.id != call.id
+        has_other_id = call.has_other_id(piece)
         if not piece.name:
+            # Most pieces end here. `is_whole` comes last, because it may parse all arguments.
             return has_other_id and piece.index is None and call.arguments.is_whole()
 
         has_whole_arguments = call.arguments.is_whole()
         if not call.name:
             return call.has_empty_name and has_whole_arguments
 
-        if call.number in self._named_in_message and not has_same_id:
+        if call.number in self._named_in_message and not call.has_same_id(piece):
             return True
 
         if has_other_id:
             is_amid_arguments = not (has_whole_arguments or call.arguments.is_empty())
             may_continue = piece.index is not None and is_amid_arguments
-            return not may_continue or self._are_two_tools(call, piece)
+            return not may_continue or self._names.are_two_tools(call, piece)
 
         if piece.name == call.name:
             return has_whole_arguments and not call.id
-        return self._extend_name(call, piece) is None
-
-    def _are_two_tools(self, call: StreamedCall, piece: StreamedCallPiece) -> bool:
-        """Return True if `piece` has the name of another offered tool than `call`."""
-        return call.name != piece.name and {call.name, piece.name} <= self._tools
-
-    def _extend_name(self, call: StreamedCall, piece: StreamedCallPiece) -> str | None:
-        """Return the name of `call` after `piece`; None if this has the name of another call.
-
-        The name in a piece can be the rest of the name (`joined`), or repeat the name so far. If
-        one of both is the beginning of an offered tool's name, this decides. Otherwise, the model
-        may have invented a name.
-        """
-        name = piece.name
-        if not name or name == call.name:
-            return call.name
-        if not call.name:
-            return name
-        if self._are_two_tools(call, piece):
-            return None
-
-        joined = call.name + name
-        if not call.is_started:
-            if self._begins_tool_name(joined):
-                return joined
-            if name.startswith(call.name) and self._begins_tool_name(name):
-                return name
-
-        has_same_id = bool(piece.id) and piece.id == call.id
-        if has_same_id and call.is_started:
-            return call.name  # the first name counts
-
-        # Before the arguments, pieces of an invented name can join.
-        is_offered = call.name in self._tools or name in self._tools
-        may_be_invented = call.arguments.is_empty() and not is_offered
-        if has_same_id or may_be_invented:
-            return name if name.startswith(call.name) else joined
-        return None
-
-    def _begins_tool_name(self, name: str) -> bool:
-        """Return True if the name of an offered tool begins with `name`."""
-        return any(tool.startswith(name) for tool in self._tools)
+        return self._names.extend(call, piece) is None
 
     def _open_call(self, piece: StreamedCallPiece) -> StreamedCall:
         """Return a new call, which begins with `piece`."""
@@ -241,21 +159,6 @@ class CallAssembler:
         if piece.index is not None:
             self._by_index[piece.index] = call
         return call
-
-    def _is_name_complete(self, call: StreamedCall) -> bool:
-        """Return True if no further piece can change the name, and the start is not reported."""
-        if call.is_started or not call.name:
-            return False
-        if self._tools and call.name not in self._tools:
-            return False  # a piece may follow
-
-        # Arguments follow the whole name. Before them, the name of a longer tool may still arrive,
-        # and without any offered tool, a longer name that the model has invented.
-        if not call.arguments.is_empty():
-            return True
-        other_tools = self._tools - {call.name}
-        begins_other = any(tool.startswith(call.name) for tool in other_tools)
-        return bool(self._tools) and not begins_other
 
     def _report_start(self, call: StreamedCall, out: EventBuffer) -> None:
         """Add the event with the name of the call, which no later piece changes."""

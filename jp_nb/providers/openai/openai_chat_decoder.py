@@ -14,8 +14,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
 from jp_nb.providers.network.errors import classify_stream_error
-from jp_nb.providers.openai.call_assembler import CallAssembler, StreamedCallPiece
+from jp_nb.providers.openai.call_assembler import CallAssembler
 from jp_nb.providers.openai.chat_profiles import Profile
+from jp_nb.providers.openai.streamed_calls import StreamedCallPiece
 from jp_nb.providers.openai.think_tags import ThinkSplitter
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
