@@ -34,12 +34,11 @@ from jp_nb.providers.openai.openai_responses_fields import (
     format_allowed_tools,
 )
 from jp_nb.providers.openai.openai_responses_metadata import ENCRYPTED_KEY
+from jp_nb.providers.openai.openai_responses_parts import format_attachments, format_system_item
 from jp_nb.providers.openai.openai_responses_rendering import (
     OPENAI_APPENDED,
     OTHERS_APPENDED,
     ResponsesRendering,
-    format_attachments,
-    format_system_item,
 )
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments, advise_images
 from jp_nb.providers.request_parts.omission_reports import Omitted

@@ -10,7 +10,8 @@ The stream announces each *item* (a message, a reasoning, or a call), sends its 
 
 The *family* of an event about a part is the middle of its type, such as `output_text`. Servers omit
 many of these events, so an item may begin with its text, or be found only in the last event.
-`openai_responses_items.py` finds the item that an event belongs to.
+`openai_responses_items.py` finds the item that an event belongs to. `openai_responses_endings.py`
+reads the response in the last event.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses-streaming.
 """
@@ -21,22 +22,21 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pydantic import JsonValue
-
 from jp_nb.agent.provider import (
     Finished,
-    FinishReason,
     Flush,
-    InputChange,
     KeepAlive,
     TextKind,
     ToolCallStart,
-    Usage,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json
-from jp_nb.providers.network.errors import classify_stream_error
+from jp_nb.providers.openai.openai_responses_endings import (
+    list_input_changes,
+    make_finished,
+    make_response_error,
+    parse_responses_usage,
+    read_refused_request,
+)
 from jp_nb.providers.openai.openai_responses_items import (
     ANY_TEXT,
     ItemPart,
@@ -45,9 +45,9 @@ from jp_nb.providers.openai.openai_responses_items import (
 )
 from jp_nb.providers.openai.openai_responses_metadata import (
     ENCRYPTED_KEY,
-    ITEM_ID_KEY,
     ITEM_KEY,
     PART_SEPARATOR,
+    make_call_metadata,
     make_message_metadata,
     make_reasoning_metadata,
 )
@@ -63,12 +63,6 @@ _STATUS_OF_LAST_EVENT: Final[Mapping[str, str]] = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-_INCOMPLETE: Final[Mapping[str, FinishReason]] = {
-    "max_output_tokens": "max_tokens",
-    "content_filter": "refused",
-}
-_REFUSAL_CODES: Final = frozenset({"invalid_prompt", "bio_policy", "misalignment_policy_violation"})
-"""Codes of errors that mean that the request was refused."""
 _TEXT_KINDS: Final[Mapping[str, TextKind]] = {
     "output_text": "message",
     "reasoning_summary_text": "reasoning",
@@ -99,8 +93,6 @@ _STATE_EVENTS: Final = frozenset(
     }
 )
 """Events that tell only that the server still works."""
-_CALL_FIELDS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
-"""The fields of a call that the record can express."""
 
 
 class ResponsesDecoder(Decoder):
@@ -370,15 +362,9 @@ class ResponsesDecoder(Decoder):
         out.release(item.call.arguments.held_chars)
         out.add_arguments(item.index, arguments)
 
-        metadata: dict[str, JsonValue] = {}
-        if isinstance(item_id := content.get("id"), str):
-            metadata[ITEM_ID_KEY] = item_id
-
-        # Later requests have the item as it was: with unknown fields, and the same spelling.
-        if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
-            metadata[ITEM_KEY] = {**content, "arguments": arguments}
+        metadata = make_call_metadata(content, arguments)
+        if ITEM_KEY in metadata:
             out.count_metadata(content)
-
         out.add(Flush(item.index, metadata))
 
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
@@ -389,13 +375,9 @@ class ResponsesDecoder(Decoder):
         if status != "failed":
             self._add_missing_items(response.get("output"), out)
         if usage := response.get("usage"):
-            out.add(_parse_usage(usage))
-
-        # Reasoning of the request that did not fit. A reason is for example `prefix_mismatch`.
-        for change in response.get("input_transformations") or ():
-            reason = str(change.get("reason")).removesuffix("_mismatch")
-            is_dropped = change.get("action") == "removed"
-            out.add(InputChange(reason, is_dropped, mark=str(change.get("id") or "")))
+            out.add(parse_responses_usage(usage))
+        for change in list_input_changes(response):
+            out.add(change)
 
         if status == "failed":
             self._fail(response.get("error"), out)
@@ -423,50 +405,11 @@ class ResponsesDecoder(Decoder):
             self._end_item(item, content, out)
 
     def _make_finished(self, status: str, response: WireObject) -> Finished:
-        """Return the last event for a final `status` of the response."""
-        if status == "completed":
-            refusal = "".join(self._refusal)
-            return Finished("refused", refusal) if refusal else Finished()
-
-        details = response.get("incomplete_details") or {}
-        cause = details.get("reason") if status == "incomplete" else None
-        wire_reason = str(cause or status)
-        reason = _INCOMPLETE.get(wire_reason, "other")
-        detail = None if reason == "max_tokens" else wire_reason
-        return Finished(reason, detail)
+        return make_finished(status, response, refusal="".join(self._refusal))
 
     def _fail(self, error: Any, out: EventBuffer) -> None:
         """Add `Finished` if the server refused the request, or raise its `error`."""
-        details: Mapping[str, Any] = error if isinstance(error, dict) else {}
-        code = details.get("code")
-        if code in _REFUSAL_CODES:
-            misalignment = details.get("misalignment") or {}
-            explanation = misalignment.get("detailed_explanation") or details.get("message")
-            reason = f"{code}: {explanation}" if explanation else code
-            out.add(Finished("refused", reason))
-            return
-
-        if param := details.get("param"):
-            error = {**details, "message": f"{details.get('message')} (at `{param}`)"}
-
-        raise classify_stream_error(error, provider=self._name)
-
-
-def _is_compact(arguments: str) -> bool:
-    """Return True if a request that is made from the record has the same text of `arguments`."""
-    try:
-        return compact_json(read_json(arguments)) == arguments
-    except ValueError:
-        return True  # the record has other arguments
-
-
-def _parse_usage(usage: WireObject) -> Usage:
-    read = usage.get("input_tokens_details") or {}
-    written = usage.get("output_tokens_details") or {}
-    return Usage(
-        input_tokens=usage.get("input_tokens"),
-        output_tokens=usage.get("output_tokens"),
-        reasoning_tokens=written.get("reasoning_tokens"),
-        cache_read_tokens=read.get("cached_tokens"),
-        cache_write_tokens=read.get("cache_write_tokens"),
-    )
+        refused = read_refused_request(error)
+        if refused is None:
+            raise make_response_error(error, provider=self._name)
+        out.add(refused)

@@ -9,11 +9,14 @@ Source: `docs/providers.md`, "Metadata that is sent back".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final
 
 from pydantic import JsonValue
 
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import compact_json
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 
 ITEM_ID_KEY: Final = "openai_item_id"
@@ -26,6 +29,8 @@ ITEM_KEY: Final = "openai_item"
 """Whole item that the record cannot express otherwise."""
 PART_SEPARATOR: Final = "\n\n"
 """Text between the parts of an item in the record."""
+_CALL_FIELDS: Final = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
+"""The fields of a call that the record can express."""
 
 
 def make_message_metadata(content: WireObject) -> dict[str, JsonValue]:
@@ -59,3 +64,49 @@ def make_reasoning_metadata(
         if has_text and len(summary_lengths) != 1:
             metadata[SUMMARY_LENGTHS_KEY] = [*summary_lengths]
     return metadata
+
+
+def split_summary(text: str, lengths: JsonValue) -> Iterator[str]:
+    """Yield the parts of a summary whose text is in the record.
+
+    `lengths` are those of `make_reasoning_metadata`. The whole `text` is one part if they do not
+    fit, because the user has edited it.
+    """
+    if isinstance(lengths, list):
+        sizes = [size for size in lengths if isinstance(size, int)]
+        if not sizes:  # the text is not a summary
+            return
+
+        joined_length = sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1)
+        if joined_length == len(text):
+            start = 0
+            for size in sizes:
+                yield text[start : start + size]
+                start += size + len(PART_SEPARATOR)
+            return
+
+    if text:
+        yield text
+
+
+def make_call_metadata(content: WireObject, arguments: str) -> dict[str, JsonValue]:
+    """Return the metadata of the call `content`, a complete item, with its final `arguments`.
+
+    It has the whole item if the record cannot express this: with unknown fields, or arguments that
+    the model has spelled differently. Later requests then have the item as it was.
+    """
+    metadata: dict[str, JsonValue] = {}
+    if isinstance(item_id := content.get("id"), str):
+        metadata[ITEM_ID_KEY] = item_id
+
+    if content.keys() - _CALL_FIELDS or not _is_compact(arguments):
+        metadata[ITEM_KEY] = {**content, "arguments": arguments}
+    return metadata
+
+
+def _is_compact(arguments: str) -> bool:
+    """Return True if a request that is made from the record has the same text of `arguments`."""
+    try:
+        return compact_json(read_json(arguments)) == arguments
+    except ValueError:
+        return True  # the record has other arguments

@@ -1,7 +1,8 @@
 """OpenAI Responses: the input items of a conversation.
 
-An *item* is a message, a reasoning, a call, or its result. Encrypted reasoning, ids, and the
-spelling of arguments come from the metadata of the record (`openai_responses_metadata.py`).
+An *item* is a message (`openai_responses_parts.py`), a reasoning, a call, or its result. Encrypted
+reasoning, ids, and the spelling of arguments come from the metadata of the record
+(`openai_responses_metadata.py`).
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses.
 """
@@ -9,13 +10,13 @@ Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/resp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, Final, Self
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Attachment, ModelRequest
+from jp_nb.agent.provider import ModelRequest
 from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_reading import read_json
@@ -31,18 +32,19 @@ from jp_nb.providers.openai.openai_responses_metadata import (
     ENCRYPTED_KEY,
     ITEM_ID_KEY,
     ITEM_KEY,
-    PART_SEPARATOR,
     PHASE_KEY,
     SUMMARY_LENGTHS_KEY,
+    split_summary,
+)
+from jp_nb.providers.openai.openai_responses_parts import (
+    format_attachments,
+    format_system_item,
+    make_text_and_image_parts,
+    make_text_part,
+    make_user_item,
 )
 from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
-    FormattedAttachments,
-    encode_base64,
-    format_attachment_name,
-    format_documents_xml,
-    format_pdf_name,
-    split_attachments,
 )
 from jp_nb.providers.request_parts.call_rules import RESPONSES_CALLS
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
@@ -65,74 +67,13 @@ from jp_nb.providers.request_parts.reasoning_effort import ParsedReasoning, pars
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
 from jp_nb.record.request_context.context import ContextItem
+from jp_nb.record.request_context.request_head import RequestHead
 from jp_nb.text import one_line
 
 _CALL_TYPES: Final = ("function_call", "function_call_output")
 OPENAI_APPENDED: Final = frozenset({"system", "attachments", "tools", "reasoning", "schema"})
 """Changes that OpenAI's own server accepts as items."""
 OTHERS_APPENDED: Final = frozenset({"system", "attachments", REMOVED_TOOLS})
-
-
-def format_attachments(
-    attachments: Sequence[Attachment], media_types: frozenset[str] = IMAGE_AND_PDF_TYPES
-) -> FormattedAttachments:
-    """Format attachments as a user message before the context."""
-    sent, omitted = split_attachments(attachments, media_types)
-    xml = format_documents_xml(sent)
-    parts = [_make_text_part(xml)] if xml else []
-
-    for attachment in sent:
-        if isinstance(attachment.content, str):
-            continue
-        name = format_attachment_name(attachment)
-        data = encode_base64(attachment.content)
-        if attachment.media_type == PDF:
-            parts.append(_make_pdf_part(name, data))
-        else:
-            parts += [_make_text_part(name), _make_image_part(attachment.media_type, data)]
-
-    messages = (encode_json(_make_user_message(parts)),) if parts else ()
-    return FormattedAttachments(messages, omitted=omitted)
-
-
-def format_system_item(texts: Sequence[str], role: str) -> WireMessage | None:
-    """Return the system texts as an item of `role`; None without a text."""
-    parts = [_make_text_part(text) for text in texts if text.strip()]
-    if not parts:
-        return None
-    return {"type": "message", "role": role, "content": parts}
-
-
-def _make_text_part(text: str) -> WireMessage:
-    return {"type": "input_text", "text": text}
-
-
-def _make_image_part(media_type: str, base64_data: str) -> WireMessage:
-    url = f"data:{media_type};base64,{base64_data}"
-    return {"type": "input_image", "image_url": url, "detail": "auto"}
-
-
-def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
-    url = f"data:{PDF};base64,{base64_data}"
-    return {"type": "input_file", "filename": name, "file_data": url}
-
-
-def _make_text_and_image_parts(
-    text: str, images: Sequence[Image], origin: str = ""
-) -> list[WireMessage]:
-    """Return the parts of a message. `origin` follows the name of each image."""
-    parts = [_make_text_part(text)] if text.strip() else []
-    for image in images:
-        parts.append(_make_text_part(f"[{image.noun}: {image.words}{origin}]"))
-        if image.media_type == PDF:
-            parts.append(_make_pdf_part(format_pdf_name(image), image.text))
-        else:
-            parts.append(_make_image_part(image.media_type, image.text))
-    return parts
-
-
-def _make_user_message(parts: list[WireMessage]) -> WireMessage:
-    return {"type": "message", "role": "user", "content": parts}
 
 
 class ResponsesRendering(Rendering):
@@ -150,7 +91,7 @@ class ResponsesRendering(Rendering):
         encrypted_items: The position in the context of each encrypted reasoning, by its id.
     """
 
-    continue_request: ClassVar[WireMessage] = _make_user_message([_make_text_part(CONTINUE_PROMPT)])
+    continue_request: ClassVar[WireMessage] = make_user_item([make_text_part(CONTINUE_PROMPT)])
     appended = OPENAI_APPENDED | OTHERS_APPENDED
 
     def __init__(
@@ -215,8 +156,6 @@ class ResponsesRendering(Rendering):
         They are a message with added attachments, a system message with texts, added tools, and an
         update of the effort and the schema. OpenAI's own server knows the last two.
         """
-        before = change.before
-        after = change.after
         attached = format_attachments(change.added, self.media.media_types)
         items: list[WireMessage] = [json.loads(message) for message in attached.messages]
         texts = [
@@ -224,29 +163,24 @@ class ResponsesRendering(Rendering):
             change.format_tool_names(),
             change.format_attachment_names(),
         ]
-        if parts := [_make_text_part(text) for text in texts if text.strip()]:
-            items.append({"type": "message", "role": self._system_role, "content": parts})
+        system_item = format_system_item(texts, self._system_role)
+        if system_item is not None:
+            items.append(system_item)
 
         new_tools = change.list_new_tools()
         if "tools" in self.appended and new_tools:
             tools = [*map(format_responses_tool, new_tools)]
             items.append({"type": "additional_tools", "role": "developer", "tools": tools})
 
-        update: WireMessage = {}
-        if before.reasoning != after.reasoning:
-            reasoning = parse_reasoning(after.reasoning) or ParsedReasoning("auto")
-            update["reasoning"] = {"effort": format_responses_effort(reasoning)}
-        if before.schema != after.schema:
-            answer: WireMessage = {"type": "text"}
-            if after.schema is not None:
-                answer = format_text_format(adapt_responses_schema(after.schema))
-            update["text"] = {"format": answer}
-
-        if update:
+        if update := _make_configuration_update(change.before, change.after):
             items.append({"type": "configuration_update", **update})
         return items
 
     def _continue_answer(self, encoded: list[bytes]) -> None:
+        """Ask for the rest of an incomplete answer, whose reasoning at the end is omitted.
+
+        `encoded` has one element for each of `messages`, which stay as they are for later requests.
+        """
         # The API answers, and does not continue, a message of the assistant that comes last.
         while encoded and self._strip_reasoning(self.messages[len(encoded) - 1]) is None:
             del encoded[-1]
@@ -254,6 +188,10 @@ class ResponsesRendering(Rendering):
             encoded.append(encode_json(self.continue_request))
 
     def _add(self, item: ContextItem) -> None:
+        """Add the current item. A message of this server keeps its metadata, others only a text.
+
+        `Rendering._add` calls the method `_add_…` for the kind of the entry.
+        """
         entry = item.entry
         if self.has_own_metadata and isinstance(entry, ChatResponse) and entry.kind != "reasoning":
             self._add_own_message(entry)
@@ -271,7 +209,7 @@ class ResponsesRendering(Rendering):
         return last["type"] == "reasoning" or last.get("role") == "assistant"
 
     def _drop_empty_answer(self) -> None:
-        # The API rejects reasoning without the item that it led to.
+        # The API rejects reasoning without the item that it led to. Each reasoning is an item here.
         while self.messages and self.messages[-1]["type"] == "reasoning":
             del self.messages[-1]
         del self._encoded[len(self.messages) :]
@@ -279,8 +217,8 @@ class ResponsesRendering(Rendering):
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         self._drop_empty_answer()
         self._follows_reasoning = False
-        if parts := _make_text_and_image_parts(text, images):
-            self.messages.append(_make_user_message(parts))
+        if parts := make_text_and_image_parts(text, images):
+            self.messages.append(make_user_item(parts))
 
     def _add_text(self, text: str) -> None:
         if text:
@@ -329,7 +267,7 @@ class ResponsesRendering(Rendering):
 
         self.encrypted_items[item_id] = position
         self._follows_reasoning = True
-        parts = _split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
+        parts = split_summary(text, metadata.get(SUMMARY_LENGTHS_KEY))
         item = {
             "type": "reasoning",
             "id": item_id,
@@ -371,7 +309,7 @@ class ResponsesRendering(Rendering):
         self.has_result_images = self.has_result_images or bool(images)
 
         if images and self.images_in_results:
-            output = _make_text_and_image_parts(text, images)
+            output = make_text_and_image_parts(text, images)
 
         # The result follows the calls of its response, and their earlier results.
         index = len(self.messages)
@@ -385,8 +323,8 @@ class ResponsesRendering(Rendering):
             name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
             has_pdf = any(image.media_type == PDF for image in images)
             intro = RESULT_PDFS_INTRO if has_pdf else RESULT_IMAGES_INTRO
-            parts = _make_text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
-            self._insert_message(index + 1, _make_user_message(parts))
+            parts = make_text_and_image_parts(intro, images, origin=f", of {name}, call {call_id}")
+            self._insert_message(index + 1, make_user_item(parts))
 
     def _find_batch_end(self, call_id: str, call_index: int) -> int:
         """Return the index after the calls and results around the call `call_id`.
@@ -401,23 +339,18 @@ class ResponsesRendering(Rendering):
         return index
 
 
-def _split_summary(text: str, lengths: JsonValue) -> Iterator[str]:
-    """Yield the parts of a summary with these `lengths`; the whole `text` if they do not fit."""
-    if isinstance(lengths, list):
-        sizes = [size for size in lengths if isinstance(size, int)]
-        if not sizes:  # the text is not a summary
-            return
-
-        joined_length = sum(sizes) + len(PART_SEPARATOR) * (len(sizes) - 1)
-        if joined_length == len(text):
-            start = 0
-            for size in sizes:
-                yield text[start : start + size]
-                start += size + len(PART_SEPARATOR)
-            return
-
-    if text:
-        yield text
+def _make_configuration_update(before: RequestHead, after: RequestHead) -> WireMessage:
+    """Return the members of an update from one head to another: the effort, and the schema."""
+    update: WireMessage = {}
+    if before.reasoning != after.reasoning:
+        reasoning = parse_reasoning(after.reasoning) or ParsedReasoning("auto")
+        update["reasoning"] = {"effort": format_responses_effort(reasoning)}
+    if before.schema != after.schema:
+        answer: WireMessage = {"type": "text"}
+        if after.schema is not None:
+            answer = format_text_format(adapt_responses_schema(after.schema))
+        update["text"] = {"format": answer}
+    return update
 
 
 def _has_arguments(item: Mapping[str, JsonValue], arguments: Mapping[str, JsonValue]) -> bool:
