@@ -19,9 +19,7 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -54,6 +52,7 @@ from jp_nb.providers.request_parts.refused_media import (
     format_refusal,
     is_media_refusal,
 )
+from jp_nb.providers.request_parts.rejected_items import find_rejected_item, read_rejected_index
 from jp_nb.providers.request_parts.rendering_cache import RenderingCache, RenderingT
 from jp_nb.providers.request_parts.request_body import RequestBody
 from jp_nb.providers.response_parts.prompt_cuts import (
@@ -66,6 +65,7 @@ from jp_nb.providers.response_parts.prompt_cuts import (
 from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder, WireObject
 from jp_nb.providers.response_parts.streaming import stream_events
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.record.request_context.context import RequestContext
 
 MAX_ATTACHMENT_LISTS: Final = 2
 """Number of formatted lists of attachments that are kept: of a conversation, and of another."""
@@ -74,8 +74,6 @@ _STREAM_FIELDS: Final = frozenset({"stream", "stream_options"})
 """Members of a body that ask for a stream, and that a request of a batch must not have."""
 _CUT_PROMPT: Final = "cut prompt"
 """Subject of the report that a server cut the prompt."""
-_NAMED_MESSAGE: Final = re.compile(r"\b(?:messages|input|contents)\W{1,4}([0-9]{1,7})\b")
-"""Index of a message in an error of a server: 3 in `messages[3].content must not be empty`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +124,8 @@ class HttpProvider(ABC, Generic[RenderingT]):
         self._models_without_changes: set[str] = set()
         self._refused_media = RefusedMedia()
 
+    # --- methods that a dialect fills in ---------------------------------------------------------
+
     @abstractmethod
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
         """Return the `schema` of a structured answer as it is sent."""
@@ -162,6 +162,8 @@ class HttpProvider(ABC, Generic[RenderingT]):
         `body` is empty for an answer of a batch, whose request was sent earlier.
         """
 
+    # --- methods that a dialect may override -----------------------------------------------------
+
     def _recover(
         self, error: ProviderError, request: ModelRequest, rendering: RenderingT
     ) -> ProviderEvent | None:
@@ -187,11 +189,32 @@ class HttpProvider(ABC, Generic[RenderingT]):
         """Return the maximum number of pages of all PDFs of a request; None if none is known."""
         return None
 
-    def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
-        """Set what requests to `model` append and omit. The cache calls it for a new rendering."""
-        rendering.appended = self._select_appended(model, type(rendering).appended)
-        refused = self._refused_media.of(model)
-        rendering.media.rules = MediaRules(refused, self._find_page_limit(model))
+    def _advise_images(self) -> str:
+        """Return the advice for a user whose model may accept images; "" if they are sent.
+
+        A dialect whose servers differ in this overrides it.
+        """
+        return ""
+
+    def _get_url(self, request: ModelRequest) -> str:
+        """Return the address of `request`, which may contain the name of its model."""
+        return self._http.endpoint.url
+
+    def _stream_body(
+        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
+        """Send `body`, and yield the bytes of the response, which go to `decoder`."""
+        return self._http.post(body, url=self._get_url(request), headers=headers)
+
+    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
+        """Return the query for the tokens of `request`; None if the API has none."""
+        return None
+
+    def open_batches(self) -> ModelBatches | None:
+        """Return the batch API of the server; None if it has none that jp_nb knows."""
+        return None
+
+    # --- requests --------------------------------------------------------------------------------
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response."""
@@ -219,138 +242,6 @@ class HttpProvider(ABC, Generic[RenderingT]):
             first=notices,
         )
         return self._watch_prompt(request, built.body, events)
-
-    def _make_notices(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
-        """Return the notices for the user about this request, for its cell.
-
-        A request outside of a turn, such as one for a title, has no cell: it writes to the log.
-        """
-        if not request.is_turn:
-            self._reports.log_omissions(request, built.omitted)
-            return []
-
-        self._reports.log_omissions(request, built.omitted_settings)
-        advice = self._advise_images()
-        notices: list[ProviderEvent] = [
-            *self._reports.make_notices(request, built.omitted_files, advice)
-        ]
-
-        # A notice if the request does not begin as the last one did, so that no cache covers it.
-        loss = self._prefix_watch.compare(request, built.body)
-        if loss is not None:
-            notices.append(loss)
-        return notices
-
-    def _advise_images(self) -> str:
-        """Return the advice for a user whose model may accept images; "" if they are sent.
-
-        A dialect whose servers differ in this overrides it.
-        """
-        return ""
-
-    def _watch_prompt(
-        self,
-        request: ModelRequest,
-        body: RequestBody,
-        events: AsyncGenerator[ProviderEvent, None],
-    ) -> AsyncGenerator[ProviderEvent, None]:
-        """Return `events`, with a notice if a local server cut the prompt, once in a conversation.
-
-        Large servers answer with an error instead; see `prompt_cuts.py`.
-        """
-        software = self._http.endpoint.local
-        is_local_server = bool(software) or is_local(self._http.endpoint.url)
-        shows_cuts = self.counts_whole_prompt and is_local_server
-        if not (shows_cuts and request.is_turn):
-            return events
-        if self._reports.was_reported(request, _CUT_PROMPT):
-            return events
-
-        sent_tokens = count_least_tokens(body.messages)
-        if sent_tokens < MIN_SENT_TOKENS:
-            return events
-
-        return watch_prompt(
-            events,
-            sent=sent_tokens,
-            advice=advise_context(software),
-            on_cut=lambda: self._reports.mark_reported(request, _CUT_PROMPT),
-        )
-
-    def _recover_or_locate(
-        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
-    ) -> ProviderEvent | None:
-        """Return a last event instead of `error`, such as a `Retry`; None if there is none.
-
-        In this case, `error.item` is set to the position of the item that the server rejects, if
-        the error names its message. The user then learns which turn to remove.
-        """
-        event = self._recover(error, request, rendering)
-        if event is None and is_media_refusal(error):
-            event = self._omit_media(error, request, rendering)
-        if event is not None:
-            return event
-
-        named = _NAMED_MESSAGE.search(str(error))
-        if named is not None and error.status in (400, 422):
-            error.item = self._find_item(int(named[1]), request)
-        return None
-
-    def _omit_media(
-        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
-    ) -> ProviderEvent | None:
-        """Return a `Retry` without images or PDFs that the server may have refused."""
-        built = self._build_body(request, rendering, self._make_answer_schema(request))
-        omitted = self._refused_media.omit(error, request, built.body.messages)
-        if not omitted:
-            return None
-
-        names = [name_medium(image) for image in omitted]
-        if request.is_turn:  # the notice below replaces the warning
-            for name in names:
-                self._reports.mark_reported(request, name)
-
-        listed = ", ".join(names)
-        notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
-        return Retry(error.without_address, notice=notice)
-
-    def _find_item(self, message_index: int, request: ModelRequest) -> int | None:
-        """Return the position in the context of the item that a message of `request` contains.
-
-        An *item* is an entry of the conversation, such as a call. It may give several messages or
-        none, and may share one with other items. So the item is searched by the number of messages
-        that each beginning of the context gives. None for a message before the context, such as the
-        attachments.
-        """
-        context = request.context
-        rendering = self._renderings.render_once(request)
-        body = self._build_body(request, rendering, self._make_answer_schema(request)).body
-
-        # Messages with attachments or instructions come before those of the context.
-        messages_before = len(body.messages) - len(rendering.encode(context))
-        index_in_context = message_index - messages_before
-        if index_in_context < 0:
-            return None
-
-        def count_messages(item_count: int) -> int:
-            beginning = replace(request, context=context.until(item_count))
-            return len(self._renderings.render_once(beginning).messages)
-
-        # The shortest beginning that gives this message ends with its item. `bisect_right` returns
-        # the number of beginnings that are too short, which is the position of this item.
-        item_counts = range(1, len(context) + 1)
-        position = bisect_right(item_counts, index_in_context, key=count_messages)
-        return position if position < len(context) else None
-
-    def _stream_body(
-        self, request: ModelRequest, body: bytes, decoder: Decoder, headers: Mapping[str, str]
-    ) -> AsyncGenerator[bytes, None]:
-        """Send `body`, and yield the bytes of the response, which go to `decoder`."""
-        return self._http.post(body, url=self._get_url(request), headers=headers)
-
-    def _get_url(self, request: ModelRequest) -> str:
-        """Return the address of `request`, which may contain the name of its model."""
-        return self._http.endpoint.url
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send."""
@@ -385,9 +276,145 @@ class HttpProvider(ABC, Generic[RenderingT]):
         query = replace(query, headers=body.headers)
         return await fetch_token_count(self._http, query, model=request.model, seconds=seconds)
 
-    def open_batches(self) -> ModelBatches | None:
-        """Return the batch API of the server; None if it has none that jp_nb knows."""
-        return None
+    def _build_body(
+        self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
+    ) -> _BuiltRequest:
+        """Return the body of `request`, whose context `rendering` has rendered."""
+        # The same request with the head of the conversation's first one, as far as it is kept.
+        settled = rendering.settle(request)
+        attached = self._format_attachments(settled.attachments)
+        omitted: Omitted = {}
+        body = self._encode_body(settled, rendering, attached, answer, omitted)
+        return _BuiltRequest(body, {**attached.omitted, **rendering.media.omitted}, omitted)
+
+    def _make_answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
+        """Return the schema of a structured answer as it is sent; None for text.
+
+        Raises:
+            UsageError: The schema is nested too deeply, or the API cannot enforce it.
+        """
+        if request.schema is None:
+            return None
+
+        if is_deeper(dict(request.schema), MAX_SCHEMA_LEVELS):
+            raise UsageError(
+                "the schema of the answer cannot be sent to the model: more than "
+                f"{MAX_SCHEMA_LEVELS} objects and lists are nested in it. Define parts of it "
+                "under `$defs`, and refer to them with `$ref`."
+            )
+        return self._adapt_schema(request.schema)
+
+    def _prepare_rendering(self, rendering: RenderingT, model: str) -> None:
+        """Set what requests to `model` append and omit. The cache calls it for a new rendering."""
+        rendering.appended = self._select_appended(model, type(rendering).appended)
+        refused = self._refused_media.of(model)
+        rendering.media.rules = MediaRules(refused, self._find_page_limit(model))
+
+    def _make_notices(self, request: ModelRequest, built: _BuiltRequest) -> list[ProviderEvent]:
+        """Return the notices for the user about this request, for its cell.
+
+        A request outside of a turn, such as one for a title, has no cell: it writes to the log.
+        """
+        if not request.is_turn:
+            self._reports.log_omissions(request, built.omitted)
+            return []
+
+        self._reports.log_omissions(request, built.omitted_settings)
+        advice = self._advise_images()
+        notices: list[ProviderEvent] = [
+            *self._reports.make_notices(request, built.omitted_files, advice)
+        ]
+
+        # A notice if the request does not begin as the last one did, so that no cache covers it.
+        loss = self._prefix_watch.compare(request, built.body)
+        if loss is not None:
+            notices.append(loss)
+        return notices
+
+    def _watch_prompt(
+        self,
+        request: ModelRequest,
+        body: RequestBody,
+        events: AsyncGenerator[ProviderEvent, None],
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """Return `events`, with a notice if a local server cut the prompt, once in a conversation.
+
+        Large servers answer with an error instead; see `prompt_cuts.py`.
+        """
+        software = self._http.endpoint.local
+        is_local_server = bool(software) or is_local(self._http.endpoint.url)
+        shows_cuts = self.counts_whole_prompt and is_local_server
+        if not (shows_cuts and request.is_turn):
+            return events
+        if self._reports.was_reported(request, _CUT_PROMPT):
+            return events
+
+        sent_tokens = count_least_tokens(body.messages)
+        if sent_tokens < MIN_SENT_TOKENS:
+            return events
+
+        return watch_prompt(
+            events,
+            sent=sent_tokens,
+            advice=advise_context(software),
+            on_cut=lambda: self._reports.mark_reported(request, _CUT_PROMPT),
+        )
+
+    # --- errors ----------------------------------------------------------------------------------
+
+    def _recover_or_locate(
+        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
+    ) -> ProviderEvent | None:
+        """Return a last event instead of `error`, such as a `Retry`; None if there is none.
+
+        Without one, `error.item` is set to the position of the item that the server rejects, if the
+        error names its message. The user then learns which turn to remove.
+        """
+        event = self._recover(error, request, rendering)
+        if event is None and is_media_refusal(error):
+            event = self._omit_media(error, request, rendering)
+        if event is None:
+            self._locate_error(error, request)
+        return event
+
+    def _omit_media(
+        self, error: ProviderError, request: ModelRequest, rendering: RenderingT
+    ) -> ProviderEvent | None:
+        """Return a `Retry` without images or PDFs that the server may have refused."""
+        built = self._build_body(request, rendering, self._make_answer_schema(request))
+        omitted = self._refused_media.omit(error, request, built.body.messages)
+        if not omitted:
+            return None
+
+        names = [name_medium(image) for image in omitted]
+        if request.is_turn:  # the notice below replaces the warning
+            for name in names:
+                self._reports.mark_reported(request, name)
+
+        listed = ", ".join(names)
+        notice = f"⚠ {format_refusal(error)}. The request is sent again without {listed}."
+        return Retry(error.without_address, notice=notice)
+
+    def _locate_error(self, error: ProviderError, request: ModelRequest) -> None:
+        """Set `error.item` if the error names a message of the context."""
+        message_index = read_rejected_index(error)
+        if message_index is None:
+            return
+
+        rendering = self._renderings.render_once(request)
+        body = self._build_body(request, rendering, self._make_answer_schema(request)).body
+        # Messages with attachments or instructions come before those of the context.
+        messages_before = len(body.messages) - len(rendering.encode(request.context))
+
+        def count_messages(beginning: RequestContext) -> int:
+            shorter = replace(request, context=beginning)
+            return len(self._renderings.render_once(shorter).messages)
+
+        error.item = find_rejected_item(
+            message_index - messages_before, request.context, count_messages
+        )
+
+    # --- batches ---------------------------------------------------------------------------------
 
     def _make_whole_answers(
         self, split: Callable[[WireObject], Sequence[WireObject]]
@@ -410,37 +437,7 @@ class HttpProvider(ABC, Generic[RenderingT]):
         members = built.body.to_dict()
         return {name: value for name, value in members.items() if name not in _STREAM_FIELDS}
 
-    def _make_count_query(self, request: ModelRequest, body: RequestBody) -> CountQuery | None:
-        """Return the query for the tokens of `request`; None if the API has none."""
-        return None
-
-    def _make_answer_schema(self, request: ModelRequest) -> AnswerSchema | None:
-        """Return the schema of a structured answer as it is sent; None for text.
-
-        Raises:
-            UsageError: The schema is nested too deeply, or the API cannot enforce it.
-        """
-        if request.schema is None:
-            return None
-
-        if is_deeper(dict(request.schema), MAX_SCHEMA_LEVELS):
-            raise UsageError(
-                "the schema of the answer cannot be sent to the model: more than "
-                f"{MAX_SCHEMA_LEVELS} objects and lists are nested in it. Define parts of it "
-                "under `$defs`, and refer to them with `$ref`."
-            )
-        return self._adapt_schema(request.schema)
-
-    def _build_body(
-        self, request: ModelRequest, rendering: RenderingT, answer: AnswerSchema | None
-    ) -> _BuiltRequest:
-        """Return the body of `request`, whose context `rendering` has rendered."""
-        # The same request with the head of the conversation's first one, as far as it is kept.
-        settled = rendering.settle(request)
-        attached = self._format_attachments(settled.attachments)
-        omitted: Omitted = {}
-        body = self._encode_body(settled, rendering, attached, answer, omitted)
-        return _BuiltRequest(body, {**attached.omitted, **rendering.media.omitted}, omitted)
+    # --- the server ------------------------------------------------------------------------------
 
     @property
     def address(self) -> str:
