@@ -1,5 +1,14 @@
 """Decode the streams of Chat Completions.
 
+Each message of a stream, a *chunk*, has the next piece of the answer as the *delta* of a *choice*:
+
+    {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}
+    {"choices": [{"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}]}
+    {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}
+
+Many servers have this API. Their names of fields differ, and they omit parts or send them twice.
+`chat_content.py` reads texts, and `call_assembler.py` finds the call of each piece of a call.
+
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat-streaming.
 """
 
@@ -8,22 +17,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
-
-from pydantic import JsonValue
+from typing import Any, Final
 
 from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.openai.call_assembler import CallAssembler
+from jp_nb.providers.openai.chat_content import join_content_texts, read_content_part
 from jp_nb.providers.openai.chat_profiles import Profile
+from jp_nb.providers.openai.reasoning_details import ReasoningDetails
 from jp_nb.providers.openai.streamed_calls import StreamedCallPiece
 from jp_nb.providers.openai.think_tags import ThinkSplitter
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
-
-REASONING_DETAILS_KEY: Final = "openrouter_reasoning_details"
-"""Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 _OTHER_CONTENT: Final = frozenset(
@@ -37,20 +43,6 @@ _OTHER_CONTENT: Final = frozenset(
     }
 )
 """Fields of a delta besides its text."""
-_PartKind = Literal["message", "reasoning", "refusal"]
-_PART_KINDS: Final[Mapping[str, _PartKind]] = {
-    "text": "message",
-    "output_text": "message",
-    "thinking": "reasoning",
-    "reasoning": "reasoning",
-    "reasoning_text": "reasoning",
-    "summary_text": "reasoning",
-    "refusal": "refusal",
-}
-"""Kinds of the parts of a content that is a list. Others, such as images, are omitted."""
-_TEXT_FIELDS: Final = ("text", "summary", "content")
-_GROWING_FIELDS: Final = ("text", "summary", "data")
-"""Fields of a reasoning detail that arrive in pieces."""
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's output items
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "completed",
@@ -94,7 +86,7 @@ class ChatDecoder(Decoder):
         # Choices with another index than 0, which count if no choice has the index 0:
         self._other_choices: list[WireObject] = []
         # Parts of the answer that are kept for a later event:
-        self._details: list[dict[str, Any]] = []  # details of the open reasoning
+        self._details = ReasoningDetails()  # of the open reasoning
         self._refusal: list[str] = []  # pieces of the text with which the model refuses
         # What has arrived so far:
         self._has_delta = False
@@ -187,7 +179,7 @@ class ChatDecoder(Decoder):
     def _apply_delta(self, delta: WireObject, out: EventBuffer) -> None:
         """Add all parts of a delta. The names of their fields are those of several servers."""
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._add_thought(_join_texts(thought), out)
+            self._add_thought(join_content_texts(thought), out)
         if details := delta.get("reasoning_details"):
             self._add_reasoning_details(details, out)
 
@@ -218,7 +210,7 @@ class ChatDecoder(Decoder):
                 self._add_part(part, out)
 
     def _add_part(self, part: Any, out: EventBuffer) -> None:
-        kind, text = _read_part(part)
+        kind, text = read_content_part(part)
         match kind:
             case "message":
                 self._add_answer(text, out)
@@ -261,25 +253,18 @@ class ChatDecoder(Decoder):
             self._answer.feed(item, text, out)
 
     def _add_reasoning_details(self, details: Sequence[dict[str, Any]], out: EventBuffer) -> None:
-        """Keep the details of the reasoning, whose pieces are joined, for its metadata."""
+        """Keep details of the reasoning, which are sent back, for its metadata."""
         if self._open_item != _REASONING:
             self._add_piece("reasoning", "", out)  # encrypted reasoning needs a part
 
         for detail in details:
-            out.hold(sum(len(v) for v in detail.values() if isinstance(v, str)))
-            if self._details and _continues_detail(detail, self._details[-1]):
-                _extend_detail(self._details[-1], detail)
-            else:
-                self._details.append(dict(detail))
+            out.hold(self._details.add(detail))
 
     def _flush_open_item(self, out: EventBuffer) -> None:
         """End the open item, if there is one."""
         if self._open_item == _REASONING:
-            metadata: dict[str, JsonValue] = {}
-            if self._details:
-                metadata[REASONING_DETAILS_KEY] = [*self._details]
-            self._details = []
-            out.add(Flush(_REASONING, metadata))
+            out.add(Flush(_REASONING, self._details.make_metadata()))
+            self._details = ReasoningDetails()
         elif self._open_item == _ANSWER:
             self._answer.finish(_ANSWER, out)
             out.add(Flush(_ANSWER))
@@ -334,47 +319,6 @@ class ChatDecoder(Decoder):
 def _measure(choice: WireObject) -> int:
     """Return the number of characters for which a kept choice counts."""
     return len(json.dumps(choice.get("delta")))
-
-
-def _continues_detail(detail: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
-    """Return True if `detail` is a piece of the `last` one: both have the same type and index."""
-    return all(detail.get(key) == last.get(key) for key in ("type", "index"))
-
-
-def _extend_detail(last: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    for key, value in piece.items():
-        if key in _GROWING_FIELDS and isinstance(value, str):
-            last[key] = (last.get(key) or "") + value
-        elif value is not None:
-            last[key] = value
-
-
-def _read_part(part: Any) -> tuple[_PartKind | None, str]:
-    """Return the kind and the text of a part of a content; None as the kind of an unknown part."""
-    if isinstance(part, str):
-        return "message", part
-    if not isinstance(part, dict):
-        raise TypeError  # `StreamDecoder` reports it
-
-    # For example, `{"type": "thinking", "thinking": [{"type": "text", "text": "…"}]}` of Mistral.
-    type_ = part.get("type") or "text"
-    kind = _PART_KINDS.get(type_)
-    texts = (_join_texts(part.get(name)) for name in (type_, *_TEXT_FIELDS))
-    first_text = next(filter(None, texts), "")
-    return kind, first_text
-
-
-def _join_texts(value: Any) -> str:
-    """Return the text of a field that is a text, or a list of texts and parts with texts."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        text = value.get("text")
-        return text if isinstance(text, str) else ""
-    if isinstance(value, list):
-        parts = (part for part in value if not isinstance(part, list))
-        return "".join(map(_join_texts, parts))
-    return ""
 
 
 def _parse_usage(usage: WireObject) -> Usage:

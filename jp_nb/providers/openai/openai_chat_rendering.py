@@ -17,7 +17,7 @@ from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers.openai.chat_profiles import Profile
-from jp_nb.providers.openai.openai_chat_decoder import REASONING_DETAILS_KEY
+from jp_nb.providers.openai.reasoning_details import REASONING_DETAILS_KEY
 from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
     encode_base64,
