@@ -1,5 +1,16 @@
 """Decode the streams of Anthropic Messages.
 
+A response is a list of *blocks*: thinking, texts, and calls of tools. Each one starts, grows by
+deltas, and stops (`anthropic_open_blocks.py`). Messages about the whole response come before and
+after all blocks (`anthropic_reports.py` reads them):
+
+    message_start            {"message": {"id": …, "usage": {"input_tokens": 9}}}
+    content_block_start      {"index": 0, "content_block": {"type": "text"}}
+    content_block_delta      {"index": 0, "delta": {"type": "text_delta", "text": "Hello."}}
+    content_block_stop       {"index": 0}
+    message_delta            {"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+    message_stop             {}
+
 Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-claude/streaming.
 """
 
@@ -14,27 +25,25 @@ from jp_nb.agent.provider import (
     Finished,
     FinishReason,
     Flush,
-    InputChange,
     KeepAlive,
     TextKind,
     ToolCallStart,
-    Usage,
 )
 from jp_nb.json_reading import is_json_object
-from jp_nb.json_values import as_object
+from jp_nb.providers.anthropic.anthropic_open_blocks import (
+    REDACTED_THINKING_KEY,
+    THINKING_SIGNATURE_KEY,
+    OpenBlock,
+)
+from jp_nb.providers.anthropic.anthropic_reports import AnthropicUsage, list_dropped_thinking
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
-from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
 ANTHROPIC_NAME: Final = "anthropic"
-THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"
-REDACTED_THINKING_KEY: Final = "anthropic_redacted_thinking"
-_TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
-"""Types of `input_transformations`, with True if the model did not get the thinking."""
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "end_turn": "completed",
     "stop_sequence": "completed",
@@ -46,11 +55,6 @@ _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
 _KIND_OF_BLOCK: Final[Mapping[str, TextKind]] = {"text": "message", "thinking": "reasoning"}
 _BLOCK_OF_DELTA: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 """Types of blocks that some servers do not start."""
-_USAGE: Final[Mapping[str, str]] = {
-    "output_tokens": "output_tokens",
-    "cache_read_input_tokens": "cache_read_tokens",
-    "cache_creation_input_tokens": "cache_write_tokens",
-}
 
 
 class AnthropicDecoder(Decoder):
@@ -91,7 +95,7 @@ class AnthropicDecoder(Decoder):
         self._find_signatures = find_signatures
 
         # Blocks that have started and not stopped, by the server's index:
-        self._open_blocks: dict[object, _OpenBlock] = {}
+        self._open_blocks: dict[object, OpenBlock] = {}
         self._item_count = 0
         self._has_answer = False  # a text of the answer, or a call, has arrived
         # The end of a call with empty or cut arguments. Only the stop reason, or a later block,
@@ -99,7 +103,7 @@ class AnthropicDecoder(Decoder):
         self._pending_flush: Flush | None = None
 
         # What the server reports about the response, until the last event tells it:
-        self._usage: dict[str, int] = {}  # by the server's field
+        self._usage = AnthropicUsage()
         self._transformations: object = None  # thinking that it did not pass to the model
         self._stop_reason: str | None = None
         self._stop_details: Mapping[str, JsonValue] = {}
@@ -142,7 +146,8 @@ class AnthropicDecoder(Decoder):
         for index in [*self._open_blocks]:  # of a server that does not stop its blocks
             self._stop_block(index, out)
         self._flush_pending_call(out)
-        self._report_transformations(out)
+        for change in list_dropped_thinking(self._transformations, self._find_signatures):
+            out.add(change)
         out.add(self._make_finished())
 
     def _start_block(self, index: object, content: WireObject | None, out: EventBuffer) -> None:
@@ -175,9 +180,9 @@ class AnthropicDecoder(Decoder):
                 block.arguments.set_first(content.get("input"))
                 out.hold(block.arguments.held_chars)
 
-    def _open_block(self, kind: str) -> _OpenBlock:
+    def _open_block(self, kind: str) -> OpenBlock:
         """Return a new block with the type `kind`, which is the next output item."""
-        block = _OpenBlock(kind, self._item_count)
+        block = OpenBlock(kind, self._item_count)
         self._item_count += 1
         return block
 
@@ -223,7 +228,7 @@ class AnthropicDecoder(Decoder):
             else:
                 out.add(Flush(item, block.metadata))
 
-    def _add_thinking_metadata(self, block: _OpenBlock, out: EventBuffer) -> None:
+    def _add_thinking_metadata(self, block: OpenBlock, out: EventBuffer) -> None:
         """Set the metadata of thinking, which later requests send back."""
         if signature := "".join(block.signature):
             block.metadata[THINKING_SIGNATURE_KEY] = signature
@@ -237,7 +242,7 @@ class AnthropicDecoder(Decoder):
             block.items = {"reasoning": block.index, **block.items}
             out.add_text(block.index, "reasoning", "")
 
-    def _stop_call(self, block: _OpenBlock, out: EventBuffer) -> None:
+    def _stop_call(self, block: OpenBlock, out: EventBuffer) -> None:
         """Add the arguments of a call, and its end if they are complete."""
         text = block.arguments.resolve()
         out.release(block.arguments.held_chars)
@@ -255,7 +260,7 @@ class AnthropicDecoder(Decoder):
             self._pending_flush = Flush(block.index)
 
     def _add_piece(
-        self, block: _OpenBlock, kind: TextKind, text: str | None, out: EventBuffer
+        self, block: OpenBlock, kind: TextKind, text: str | None, out: EventBuffer
     ) -> None:
         """Add a piece of text to the item of `block` for texts of this kind."""
         if not text:
@@ -270,14 +275,14 @@ class AnthropicDecoder(Decoder):
         else:
             out.add_text(block.items[kind], kind, text)
 
-    def _find_item(self, block: _OpenBlock, kind: TextKind) -> int:
+    def _find_item(self, block: OpenBlock, kind: TextKind) -> int:
         """Return the output item for texts of `kind` in `block`: its own, or a new one."""
         if _KIND_OF_BLOCK.get(block.type) == kind:
             return block.index
         self._item_count += 1
         return self._item_count - 1
 
-    def _add_signature(self, block: _OpenBlock, signature: str | None, out: EventBuffer) -> None:
+    def _add_signature(self, block: OpenBlock, signature: str | None, out: EventBuffer) -> None:
         if signature:
             block.signature.append(signature)
             out.hold(len(signature))
@@ -300,41 +305,9 @@ class AnthropicDecoder(Decoder):
         self._transformations = message.get("input_transformations") or self._transformations
         self._add_usage(message.get("usage"), out)
 
-    def _report_transformations(self, out: EventBuffer) -> None:
-        """Tell about thinking that the server did not pass to the model."""
-        listed = self._transformations if isinstance(self._transformations, list) else []
-        known = [
-            change for change in map(as_object, listed) if change.get("type") in _TRANSFORMATIONS
-        ]
-        if not known:
-            return
-
-        signatures = self._find_signatures([str(change.get("path")) for change in known])
-        for change, signature in zip(known, signatures, strict=True):
-            # Such as `prefix` for `prefix_binding_mismatch`.
-            reason = str(change.get("reason")).removesuffix("_binding_mismatch")
-            is_dropped = _TRANSFORMATIONS[str(change["type"])]
-            out.add(InputChange(reason, is_dropped, signature))
-
     def _add_usage(self, usage: WireObject | None, out: EventBuffer) -> None:
-        """Add the usage so far. Input tokens include cached ones, as with the other providers."""
-        if not usage:
-            return
-
-        self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
-        counts: dict[str, int] = {
-            ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
-        }
-
-        details = usage.get("output_tokens_details") or {}
-        if "thinking_tokens" in details:
-            counts["reasoning_tokens"] = details["thinking_tokens"]
-
-        if "input_tokens" in self._usage:
-            cached = (counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
-            counts["input_tokens"] = self._usage["input_tokens"] + sum(cached)
-
-        out.add(Usage(**counts))
+        if usage:
+            out.add(self._usage.update(usage))
 
     def _make_finished(self) -> Finished:
         """Return the last event. A response without a stop reason has ended with its end mark."""
@@ -349,33 +322,3 @@ class AnthropicDecoder(Decoder):
 
         detail = stop_reason if reason == "other" else None
         return Finished(reason, detail)
-
-
-class _OpenBlock:
-    """A block that arrives.
-
-    Attributes:
-        type: The type that the server gave it, such as `tool_use`.
-        index: Its output item.
-        tool: The name of the tool that it calls.
-        arguments: The arguments of this call.
-        items: The output items of its texts, in the order in which they arrived: `index` for texts
-            of its own kind, and another one for texts within a block of another kind.
-        signature: Pieces of the signature of thinking.
-        redacted: Encrypted thinking, which has no text.
-        metadata: The metadata of the reasoning.
-    """
-
-    def __init__(self, kind: str, index: int) -> None:
-        self.type = kind
-        self.index = index
-        self.tool = ""
-        self.arguments = StreamedArguments()
-        self.items: dict[TextKind, int] = {}
-        self.signature: list[str] = []
-        self.redacted = ""
-        self.metadata: dict[str, JsonValue] = {}
-
-    def is_whole(self) -> bool:
-        """Return True if the block can end here."""
-        return self.type != "tool_use" or is_json_object(self.arguments.resolve())

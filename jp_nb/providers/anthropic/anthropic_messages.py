@@ -28,15 +28,13 @@ from jp_nb.providers.anthropic.anthropic_batches import (
     split_message,
 )
 from jp_nb.providers.anthropic.anthropic_blocks import format_attachments
-from jp_nb.providers.anthropic.anthropic_decoder import (
-    THINKING_SIGNATURE_KEY,
-    AnthropicDecoder,
-)
+from jp_nb.providers.anthropic.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic.anthropic_fields import build_request_fields
 from jp_nb.providers.anthropic.anthropic_models import (
     Abilities,
     find_max_pdf_pages,
 )
+from jp_nb.providers.anthropic.anthropic_open_blocks import THINKING_SIGNATURE_KEY
 from jp_nb.providers.anthropic.anthropic_rendering import AnthropicRendering
 from jp_nb.providers.anthropic.anthropic_schemas import (
     adapt_for_anthropic,

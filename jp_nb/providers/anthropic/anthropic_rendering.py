@@ -18,12 +18,12 @@ from jp_nb.providers.anthropic.anthropic_blocks import (
     format_text_and_images,
     make_text_block,
 )
-from jp_nb.providers.anthropic.anthropic_decoder import (
-    ANTHROPIC_NAME,
+from jp_nb.providers.anthropic.anthropic_decoder import ANTHROPIC_NAME
+from jp_nb.providers.anthropic.anthropic_fields import format_tools
+from jp_nb.providers.anthropic.anthropic_open_blocks import (
     REDACTED_THINKING_KEY,
     THINKING_SIGNATURE_KEY,
 )
-from jp_nb.providers.anthropic.anthropic_fields import format_tools
 from jp_nb.providers.request_parts.attachment_parts import IMAGE_AND_PDF_TYPES, split_attachments
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.request_parts.head_changes import HeadChange

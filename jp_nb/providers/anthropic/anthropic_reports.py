@@ -1,0 +1,72 @@
+"""Read the reports of Anthropic Messages about a whole response: its usage, and dropped thinking.
+
+Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-claude/streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from jp_nb.agent.provider import InputChange, Usage
+from jp_nb.json_values import as_object
+from jp_nb.providers.response_parts.stream_decoder import WireObject
+
+_TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
+"""Types of `input_transformations`, with True if the model did not get the thinking."""
+_USAGE: Final[Mapping[str, str]] = {
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
+"""Fields of `Usage`, by the field of the server."""
+
+
+class AnthropicUsage:
+    """The tokens of one response. The server reports some at its start, and some at its end."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}  # by the field of the server
+
+    def update(self, usage: WireObject) -> Usage:
+        """Add a report of the server; return the usage so far.
+
+        Input tokens include cached ones, as with the other providers.
+        """
+        self._counts.update((key, value) for key, value in usage.items() if isinstance(value, int))
+        counts: dict[str, int] = {
+            ours: self._counts[theirs] for theirs, ours in _USAGE.items() if theirs in self._counts
+        }
+
+        details = usage.get("output_tokens_details") or {}
+        if "thinking_tokens" in details:
+            counts["reasoning_tokens"] = details["thinking_tokens"]
+
+        if "input_tokens" in self._counts:
+            cached = (counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
+            counts["input_tokens"] = self._counts["input_tokens"] + sum(cached)
+
+        return Usage(**counts)
+
+
+def list_dropped_thinking(
+    transformations: object, find_signatures: Callable[[Sequence[str]], Sequence[str]]
+) -> Iterator[InputChange]:
+    """Yield the reports about thinking in the request that does not fit the conversation.
+
+    Args:
+        transformations: The server's list `input_transformations`; anything else is no report.
+        find_signatures: Returns the signatures of the thinking at paths in the request, such as
+            `messages.1.content.0`. They mark the entries of the record.
+    """
+    listed = transformations if isinstance(transformations, list) else []
+    known = [change for change in map(as_object, listed) if change.get("type") in _TRANSFORMATIONS]
+    if not known:
+        return
+
+    signatures = find_signatures([str(change.get("path")) for change in known])
+    for change, signature in zip(known, signatures, strict=True):
+        # Such as `prefix` for `prefix_binding_mismatch`.
+        reason = str(change.get("reason")).removesuffix("_binding_mismatch")
+        is_dropped = _TRANSFORMATIONS[str(change["type"])]
+        yield InputChange(reason, is_dropped, signature)
