@@ -1,6 +1,7 @@
-"""Interface of model providers: requests, streamed events, and information about models.
+"""Interface of model providers: their methods, and the requests that they get.
 
-`jp_nb/providers/` implements `Provider`. Tests use a scripted provider.
+A provider answers a request by a stream of events (`provider_events.py`). `jp_nb/providers/`
+implements `Provider`. Tests use a scripted provider.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic import JsonValue
 
 # Names with `as` are parts of this interface: providers and their users import them from here.
+from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.provider_events import ProviderEvent
 from jp_nb.agent.shared_prefix import BodyPart
-from jp_nb.record.entries.token_usage import Usage as Usage
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.request_head import Attachment as Attachment
 from jp_nb.record.request_context.request_head import (
@@ -24,217 +26,6 @@ from jp_nb.record.request_context.request_head import (
     digest_attachment,
 )
 from jp_nb.record.request_context.request_head import ToolDefinition as ToolDefinition
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """A model as its provider describes it. None, "", and () mean that it does not say.
-
-    Attributes:
-        id: The provider's own name.
-        name: A name for people.
-        context_window: Maximum size of the input, in tokens.
-        max_output: Maximum size of a response, in tokens.
-        inputs: Kinds of input besides text, such as `image`.
-        tools: True if it can call tools.
-        reasoning: True if it can reason before it answers.
-        input_price: US dollars for a million tokens of input.
-        output_price: US dollars for a million tokens of output.
-        created: Release time in seconds since 1970, for sorting.
-        parameters: Number of parameters, such as `8.0B`.
-        quantization: Format of the weights, such as `Q4_K_M`.
-        size_bytes: Size of the weights.
-        state: `deprecated` if it will be shut down, `retired` if it was.
-        ends: Day of the shutdown, such as `2026-12-01`.
-        thinking: Kinds of reasoning that a request may ask for.
-        efforts: Levels of reasoning effort that a request may ask for.
-        structured: True if the server enforces schemas of answers and arguments.
-    """
-
-    id: str
-    name: str = ""
-    context_window: int | None = None
-    max_output: int | None = None
-    inputs: tuple[str, ...] = ()
-    tools: bool | None = None
-    reasoning: bool | None = None
-    input_price: float | None = None
-    output_price: float | None = None
-    created: float | None = None
-    parameters: str = ""
-    quantization: str = ""
-    size_bytes: int | None = None
-    state: Literal["", "deprecated", "retired"] = ""
-    ends: str = ""
-    thinking: tuple[str, ...] | None = None
-    efforts: tuple[str, ...] | None = None
-    structured: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelList:
-    """The models of a provider, in its order. `is_cut` is True if the list was too long."""
-
-    models: tuple[ModelInfo, ...] = ()
-    is_cut: bool = False
-
-    def find(self, name: str) -> ModelInfo | None:
-        """Return the model with the id `name`."""
-        return next((model for model in self.models if model.id == name), None)
-
-
-TextKind = Literal["message", "reasoning", "structured"]
-
-
-# The events of a response. It consists of numbered output items, such as a text and two tool calls.
-# Each event of an item has its `index`.
-
-
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    """A piece of text of output item `index`."""
-
-    index: int
-    kind: TextKind
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallStart:
-    """Start of a tool call in output item `index`. Its arguments follow."""
-
-    index: int
-    id: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallArguments:
-    """A fragment of the JSON arguments of the tool call in output item `index`."""
-
-    index: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """End of output item `index`. `metadata` is stored with it and sent back to the provider."""
-
-    index: int
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """A sign that the server is alive. It only resets the idle timer."""
-
-
-FinishReason = Literal["completed", "max_tokens", "refused", "other"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """End of a complete response, always the last event. A stream without it is incomplete.
-
-    `detail` is the provider's term or explanation for `refused` and `other`.
-    """
-
-    reason: FinishReason = "completed"
-    detail: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """A sign to send the request again: the provider repaired its rendering of the conversation.
-
-    Attributes:
-        reason: The error of the server that made the repair necessary.
-        drop_metadata: Key of the stored metadata that the server rejected, and that is no longer
-            sent; None if it was something else.
-        notice: Tells the user what the next request omits; "" if there is nothing to tell.
-    """
-
-    reason: str
-    drop_metadata: str | None = None
-    notice: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class InputChange:
-    """A report of the server about reasoning in the request that does not fit the conversation.
-
-    Attributes:
-        reason: `prefix` (something before the reasoning changed), `model`, `organization`,
-            `end_user`, `turn_boundary`, or another word of the provider.
-        is_dropped: True if the model did not get the reasoning.
-        mark: A value in the metadata of the entry with this reasoning, such as its signature; "" if
-            it is unknown.
-    """
-
-    reason: str
-    is_dropped: bool = True
-    mark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PrefixLoss:
-    """A request that does not begin like the previous one of its conversation.
-
-    Caches and signatures are valid only for the common beginning.
-
-    Attributes:
-        kept: Percent of the previous request that are the common beginning.
-        part: The first part that differs, such as `tools`.
-    """
-
-    kept: int
-    part: str
-
-
-@dataclass(frozen=True, slots=True)
-class PromptCut:
-    """A server that read only the end of a request, because its context is too small.
-
-    Attributes:
-        read: Number of tokens that the server read.
-        sent: Number of tokens that the request has at least.
-        advice: The remedy, with the setting of the server.
-    """
-
-    read: int
-    sent: int
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class OmittedFiles:
-    """Images, PDFs, or attachments that a request does not contain, reported once each.
-
-    Attributes:
-        names: Names of the files, for the user.
-        reason: Why the model does not get them.
-        advice: The remedy, such as a setting; "" if there is none.
-    """
-
-    names: tuple[str, ...]
-    reason: str
-    advice: str = ""
-
-
-ProviderEvent = (
-    TextPart
-    | ToolCallStart
-    | ToolCallArguments
-    | Flush
-    | KeepAlive
-    | Usage
-    | InputChange
-    | PrefixLoss
-    | PromptCut
-    | OmittedFiles
-    | Finished
-    | Retry
-)
 
 ToolChoice = str  # "auto", "none", "required", or "tool:NAME"
 

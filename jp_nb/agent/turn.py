@@ -29,7 +29,7 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.model_requests.answer_retries import AnswerCheck, AnswerRetries
 from jp_nb.agent.model_requests.model_call import AnswerStream
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.provider_events import Usage
 from jp_nb.agent.turn_closing import TurnCompletion, TurnStatus, UnfinishedTurn
 from jp_nb.agent.turn_configuration import TurnConfiguration
 from jp_nb.agent.turn_edits import compare_edited_cells

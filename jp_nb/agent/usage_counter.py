@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jp_nb.agent.display import Display, TokensSoFar
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.provider_events import Usage
 from jp_nb.record.entries.events import EntryT
 from jp_nb.record.entries.token_usage import ModelUsage, with_usage
 

@@ -20,7 +20,8 @@ from typing import ClassVar, Final, cast
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.model_batches import BatchState, UnknownBatchError
-from jp_nb.agent.provider import ModelRequest, ProviderEvent
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.providers.network.http import HttpClient

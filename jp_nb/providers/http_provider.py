@@ -26,13 +26,8 @@ from functools import lru_cache
 from typing import ClassVar, Final, Generic
 
 from jp_nb.agent.model_requests.model_batches import ModelBatches
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelRequest,
-    ProviderEvent,
-    Retry,
-    SentRequest,
-)
+from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema

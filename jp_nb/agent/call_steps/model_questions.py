@@ -19,7 +19,7 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import Waits
 from jp_nb.agent.inquiries.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompting.prompt_ends import Unavailable
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.provider_events import Usage
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.token_usage import ModelUsage
 from jp_nb.toolkit.cancellation import is_cancelled, raise_if_cancelled

@@ -15,7 +15,8 @@ from jp_nb.agent.compacting.compaction_plan import (
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.model_requests.complete_responses import request_response
 from jp_nb.agent.model_requests.retries import WaitCallback
-from jp_nb.agent.provider import ToolDefinition, Usage
+from jp_nb.agent.provider import ToolDefinition
+from jp_nb.agent.provider_events import Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.compactions.compaction import mark_as_one_step
 from jp_nb.record.compactions.compaction_range import TurnRange

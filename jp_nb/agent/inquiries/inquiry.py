@@ -14,9 +14,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.retries import WaitCallback
-from jp_nb.agent.provider import (
-    Usage,
-)
+from jp_nb.agent.provider_events import Usage
 from jp_nb.errors import JpNbError
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.toolkit.question import Question

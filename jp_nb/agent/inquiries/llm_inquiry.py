@@ -20,10 +20,7 @@ from jp_nb.agent.error_redaction import redact_error
 from jp_nb.agent.inquiries.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.model_requests.complete_responses import request_response
-from jp_nb.agent.provider import (
-    Attachment,
-    ToolDefinition,
-)
+from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.errors import JpNbError
 from jp_nb.json_values import as_object
 from jp_nb.record.entries.events import (

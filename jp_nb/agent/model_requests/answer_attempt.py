@@ -16,7 +16,7 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.model_requests.overlap_trimmer import OverlapTrimmer
 from jp_nb.agent.model_requests.response_builder import ResponseBuilder
 from jp_nb.agent.offered_tools.tool_set import ToolSet
-from jp_nb.agent.provider import Finished, TextPart
+from jp_nb.agent.provider_events import Finished, TextPart
 from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.reading.marks import is_continuation, mark_continuation
 from jp_nb.record.request_context.request_head import RequestHead

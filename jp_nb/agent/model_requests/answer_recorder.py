@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from jp_nb.agent.model_requests.answer_attempt import Attempt
-from jp_nb.agent.provider import InputChange
+from jp_nb.agent.provider_events import InputChange
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.events import ChatResponse, Entry
 from jp_nb.record.reading.marks import with_input_changes

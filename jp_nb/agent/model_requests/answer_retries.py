@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Final
 
 from jp_nb.agent.display import Notice
-from jp_nb.agent.provider import FinishReason
+from jp_nb.agent.provider_events import FinishReason
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.events import Entry
 from jp_nb.record.reading.marks import is_schema_retry, make_schema_retry

@@ -16,7 +16,8 @@ from functools import partial
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.model_requests.response_builder import ResponseBuilder
 from jp_nb.agent.model_requests.retries import WaitCallback, with_retries
-from jp_nb.agent.provider import Finished, ModelRequest, Provider, ProviderEvent, Retry, Usage
+from jp_nb.agent.provider import ModelRequest, Provider
+from jp_nb.agent.provider_events import Finished, ProviderEvent, Retry, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import Entry
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jp_nb.agent.model_requests.request_normalizer import HideSecrets, NormalizedRequest
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider_events import (
     Finished,
     KeepAlive,
     OmittedFiles,

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelRequest, ProviderEvent
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent
 from jp_nb.errors import ProviderError
 
 

@@ -21,15 +21,14 @@ from jp_nb.agent.model_requests.answer_notices import describe_report, list_end_
 from jp_nb.agent.model_requests.answer_recorder import AnswerRecorder
 from jp_nb.agent.model_requests.retries import Failures, with_retries
 from jp_nb.agent.model_requests.stream_interrupts import StreamInterrupts
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider import ModelRequest, Provider
+from jp_nb.agent.provider_events import (
     FinishReason,
     Flush,
     KeepAlive,
-    ModelRequest,
     OmittedFiles,
     PrefixLoss,
     PromptCut,
-    Provider,
     ProviderEvent,
     Retry,
     TextPart,

@@ -20,11 +20,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    Attachment,
-    ModelRequest,
-    ToolDefinition,
-)
+from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.images import Image
 from jp_nb.json_values import (
     JsonObject,

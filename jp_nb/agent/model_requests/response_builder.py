@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider_events import (
     Finished,
     Flush,
     InputChange,

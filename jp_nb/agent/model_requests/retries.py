@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
-from jp_nb.agent.provider import (
-    Retry,
-)
+from jp_nb.agent.provider_events import Retry
 from jp_nb.config.tree.request_settings import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from IPython import get_ipython
 
-from jp_nb.agent.provider import ModelList
+from jp_nb.agent.model_info import ModelList
 from jp_nb.config.setting_paths import look_up, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.declared_servers import SERVERS_PATH

@@ -21,7 +21,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider_events import (
     Finished,
     FinishReason,
     Flush,

@@ -17,8 +17,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.agent.model_requests.model_batches import ModelBatches
-from jp_nb.agent.provider import ModelInfo, ModelList, ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import Anthropic
 from jp_nb.errors import ProviderError

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from jp_nb.agent.provider import ModelInfo
+from jp_nb.agent.model_info import ModelInfo
 
 EFFORT_LEVELS: Final = ("low", "medium", "high", "xhigh", "max")
 _VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?v?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")

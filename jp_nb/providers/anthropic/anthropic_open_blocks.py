@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import TextKind
+from jp_nb.agent.provider_events import TextKind
 from jp_nb.json_reading import is_json_object
 from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from jp_nb.agent.provider import InputChange, Usage
+from jp_nb.agent.provider_events import InputChange, Usage
 from jp_nb.json_values import as_object
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 

@@ -15,7 +15,9 @@ from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Attachment, Finished, ModelList, ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.provider import Attachment, ModelRequest
+from jp_nb.agent.provider_events import Finished, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jp_nb.agent.provider import Finished
+from jp_nb.agent.provider_events import Finished
 from jp_nb.providers.network.errors import classify_stream_error
 
 GOOGLE_NAME: Final = "google"

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 from urllib.parse import quote
 
-from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google.google_base import GoogleProvider
 from jp_nb.providers.google.google_generate_decoder import GenerateDecoder

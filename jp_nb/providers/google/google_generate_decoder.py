@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, ToolCallStart
+from jp_nb.agent.provider_events import Finished, FinishReason, Flush, TextKind, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error

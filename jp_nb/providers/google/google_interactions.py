@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import ClassVar
 
-from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google.google_base import GoogleProvider
 from jp_nb.providers.google.google_interactions_decoder import InteractionsDecoder

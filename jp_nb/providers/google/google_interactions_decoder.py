@@ -17,7 +17,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jp_nb.agent.provider import Finished, FinishReason, ToolCallStart
+from jp_nb.agent.provider_events import Finished, FinishReason, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import compact_json
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import Flush
+from jp_nb.agent.provider_events import Flush
 from jp_nb.json_reading import is_json_object
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY
 from jp_nb.providers.google.google_interactions_steps import (

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelInfo
+from jp_nb.agent.model_info import ModelInfo
 from jp_nb.json_values import as_object, replace_surrogates
 
 MAX_MODELS: Final = 5_000

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import ModelInfo, ModelList
+from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.errors import ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.providers.network.http import HttpClient

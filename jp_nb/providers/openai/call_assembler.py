@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from jp_nb.agent.provider import Flush, ToolCallStart
+from jp_nb.agent.provider_events import Flush, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.json_reading import is_json_object
 from jp_nb.providers.openai.call_names import CallNames

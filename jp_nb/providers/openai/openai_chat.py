@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_requests.model_batches import ModelBatches
-from jp_nb.agent.provider import ModelList, ModelRequest, Provider
+from jp_nb.agent.provider import ModelRequest, Provider
 from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import ChatCompletionsProvider, OpenRouter
 from jp_nb.json_schema import Schema, check_references

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from jp_nb.agent.provider import Finished, FinishReason, Flush, TextKind, Usage
+from jp_nb.agent.provider_events import Finished, FinishReason, Flush, TextKind, Usage
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.openai.call_assembler import CallAssembler
 from jp_nb.providers.openai.chat_content import join_content_texts, read_content_part

@@ -15,8 +15,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_requests.model_batches import ModelBatches
-from jp_nb.agent.provider import ModelList, ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.json_reading import read_json
 from jp_nb.json_schema import Schema, check_references

@@ -22,13 +22,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jp_nb.agent.provider import (
-    Finished,
-    Flush,
-    KeepAlive,
-    TextKind,
-    ToolCallStart,
-)
+from jp_nb.agent.provider_events import Finished, Flush, KeepAlive, TextKind, ToolCallStart
 from jp_nb.errors import ProviderError
 from jp_nb.providers.openai.openai_responses_endings import (
     list_input_changes,

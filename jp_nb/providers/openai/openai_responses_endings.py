@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jp_nb.agent.provider import Finished, FinishReason, InputChange, Usage
+from jp_nb.agent.provider_events import Finished, FinishReason, InputChange, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.response_parts.stream_decoder import WireObject

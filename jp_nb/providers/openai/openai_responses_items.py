@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jp_nb.agent.provider import TextKind
+from jp_nb.agent.provider_events import TextKind
 from jp_nb.json_reading import is_json_object
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.response_parts.streamed_arguments import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from jp_nb.agent.provider import TextKind
+from jp_nb.agent.provider_events import TextKind
 
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"

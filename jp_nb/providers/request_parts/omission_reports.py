@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from jp_nb.agent.provider import ModelRequest, OmittedFiles
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import OmittedFiles
 
 _LOGGER: Final = logging.getLogger(__name__)
 

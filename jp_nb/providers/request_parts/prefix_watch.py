@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.provider import ModelRequest, PrefixLoss
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import PrefixLoss
 from jp_nb.agent.shared_prefix import BodyPart, compare_parts
 from jp_nb.providers.request_parts.request_body import RequestBody
 

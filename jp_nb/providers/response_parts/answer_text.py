@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from jp_nb.agent.provider import Flush
+from jp_nb.agent.provider_events import Flush
 from jp_nb.providers.response_parts.answer_fences import (
     FENCE_MARKS,
     find_fenced_answer,

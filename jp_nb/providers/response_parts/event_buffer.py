@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Final, NamedTuple
 
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider_events import (
     Finished,
     Flush,
     InputChange,

@@ -16,7 +16,7 @@ from contextlib import aclosing
 from typing import Final
 from urllib.parse import urlsplit
 
-from jp_nb.agent.provider import Finished, PromptCut, ProviderEvent, Usage
+from jp_nb.agent.provider_events import Finished, PromptCut, ProviderEvent, Usage
 
 MIN_SENT_TOKENS: Final = 1_500
 """Smaller requests fit into the context of every server."""

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from pydantic_core import from_json
 
-from jp_nb.agent.provider import KeepAlive, ProviderEvent
+from jp_nb.agent.provider_events import KeepAlive, ProviderEvent
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 from jp_nb.providers.response_parts.answer_text import AnswerText

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from typing import Final
 
-from jp_nb.agent.provider import Finished, ProviderEvent
+from jp_nb.agent.provider_events import Finished, ProviderEvent
 from jp_nb.errors import ProviderError
 from jp_nb.providers.response_parts.idle_watch import IdleWatch
 from jp_nb.providers.response_parts.stream_decoder import StreamDecoder

@@ -12,10 +12,10 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import (
     Finished,
     Flush,
-    ModelRequest,
     ProviderEvent,
     TextPart,
     ToolCallArguments,

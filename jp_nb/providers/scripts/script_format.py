@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.provider import Usage
+from jp_nb.agent.provider_events import Usage
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.network.errors import classify_response
 

@@ -20,16 +20,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.compacting.summarizer import SUMMARY_KEY
 from jp_nb.agent.inquiries.llm_inquiry import INQUIRY_KEY
-from jp_nb.agent.provider import (
-    Attachment,
-    Finished,
-    ModelInfo,
-    ModelList,
-    ModelRequest,
-    ProviderEvent,
-    SentRequest,
-    TextPart,
-)
+from jp_nb.agent.model_info import ModelInfo, ModelList
+from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
+from jp_nb.agent.provider_events import Finished, ProviderEvent, TextPart
 from jp_nb.config.tree.provider_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.json_values import compact_json, encode_utf8

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from jp_nb.agent.provider import ModelInfo, ModelList
+from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.rendering.report import (
     Report,
     add_note,

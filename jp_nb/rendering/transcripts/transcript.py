@@ -37,7 +37,7 @@ from jp_nb.agent.display import (
     UserMessage,
     Waits,
 )
-from jp_nb.agent.provider import TextKind
+from jp_nb.agent.provider_events import TextKind
 from jp_nb.json_reading import read_json
 from jp_nb.json_values import indented_json
 from jp_nb.rendering.markdown import (

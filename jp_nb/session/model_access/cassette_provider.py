@@ -13,6 +13,7 @@ from functools import cached_property
 from pydantic import JsonValue
 
 from jp_nb.agent.calls.recorded_results import RecordedResult
+from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_requests.exchange_recorder import (
     Exchange,
     ExchangeRecorder,
@@ -24,16 +25,8 @@ from jp_nb.agent.model_requests.request_normalizer import (
     NormalizedRequest,
     RequestNormalizer,
 )
-from jp_nb.agent.provider import (
-    ModelList,
-    ModelRequest,
-    PrefixLoss,
-    PromptCut,
-    Provider,
-    ProviderEvent,
-    SentRequest,
-    Usage,
-)
+from jp_nb.agent.provider import ModelRequest, Provider, SentRequest
+from jp_nb.agent.provider_events import PrefixLoss, PromptCut, ProviderEvent, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.session.model_access.open_cassette import OpenCassette

@@ -13,14 +13,9 @@ from contextlib import AsyncExitStack, aclosing
 
 from pydantic import JsonValue
 
-from jp_nb.agent.provider import (
-    ModelList,
-    ModelRequest,
-    Provider,
-    ProviderEvent,
-    SentRequest,
-    Usage,
-)
+from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.provider import ModelRequest, Provider, SentRequest
+from jp_nb.agent.provider_events import ProviderEvent, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.storage.run_events import append_run_event
 from jp_nb.storage.shared_pace import SharedPace

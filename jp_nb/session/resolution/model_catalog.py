@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
-from jp_nb.agent.provider import ModelList, Provider
+from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.model_id import ModelId
 from jp_nb.errors import ProviderError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from jp_nb.agent.provider import ModelInfo, ModelList
+from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from jp_nb.agent.model_requests.complete_responses import receive_entries
 from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, UnknownBatchError
-from jp_nb.agent.provider import ModelRequest, ProviderEvent, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError
 from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.record.entries.token_usage import Usage

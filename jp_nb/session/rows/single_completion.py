@@ -15,7 +15,8 @@ from jp_nb.agent.model_requests.answer_retries import MISFIT_MESSAGE
 from jp_nb.agent.model_requests.chat_model import ChatModel
 from jp_nb.agent.model_requests.complete_responses import request_once
 from jp_nb.agent.model_requests.retries import compute_backoff, with_retries
-from jp_nb.agent.provider import ModelRequest, Retry
+from jp_nb.agent.provider import ModelRequest
+from jp_nb.agent.provider_events import Retry
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.images import Image
 from jp_nb.json_values import compact_json

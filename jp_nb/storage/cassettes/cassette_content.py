@@ -23,7 +23,7 @@ from jp_nb.agent.model_requests.request_normalizer import (
     NormalizedRequest,
     RequestPart,
 )
-from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.provider_events import ProviderEvent
 from jp_nb.json_values import JsonObject
 
 CASSETTE_KIND: Final = "cassette"
