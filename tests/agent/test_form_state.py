@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.agent.prompting.form_draft import FormDraft, PageDraft
+from jp_nb.agent.prompting.form_draft import FormDraft
+from jp_nb.agent.prompting.page_drafts import PageDraft
 from tests.kit.kinds import make
 from tests.kit.questions import answered, not_answered
 

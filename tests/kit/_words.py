@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from jp_nb.agent import display, prepared_answers, provider
+from jp_nb.agent import display, model_info, prepared_answers, provider, provider_events
 from jp_nb.agent.inquiries import inquiry
 from jp_nb.agent.model_requests import exchange_recorder
 from jp_nb.agent.prompting import prompt_ends, prompts
@@ -61,18 +61,18 @@ OUTCOMES: Mapping[str, type[Any]] = {
 }
 
 MODEL_EVENTS: Mapping[str, type[Any]] = {
-    "text": provider.TextPart,
-    "call_start": provider.ToolCallStart,
-    "call_arguments": provider.ToolCallArguments,
-    "flush": provider.Flush,
-    "keep_alive": provider.KeepAlive,
-    "usage": provider.Usage,
-    "finished": provider.Finished,
-    "retry": provider.Retry,
-    "input_change": provider.InputChange,
-    "prefix_loss": provider.PrefixLoss,
-    "prompt_cut": provider.PromptCut,
-    "omitted_files": provider.OmittedFiles,
+    "text": provider_events.TextPart,
+    "call_start": provider_events.ToolCallStart,
+    "call_arguments": provider_events.ToolCallArguments,
+    "flush": provider_events.Flush,
+    "keep_alive": provider_events.KeepAlive,
+    "usage": provider_events.Usage,
+    "finished": provider_events.Finished,
+    "retry": provider_events.Retry,
+    "input_change": provider_events.InputChange,
+    "prefix_loss": provider_events.PrefixLoss,
+    "prompt_cut": provider_events.PromptCut,
+    "omitted_files": provider_events.OmittedFiles,
 }
 
 REQUEST_VALUES: Mapping[str, type[Any]] = {
@@ -80,8 +80,8 @@ REQUEST_VALUES: Mapping[str, type[Any]] = {
     "parameters": provider.ModelParameters,
     "tool_definition": provider.ToolDefinition,
     "attachment": provider.Attachment,
-    "model_info": provider.ModelInfo,
-    "model_list": provider.ModelList,
+    "model_info": model_info.ModelInfo,
+    "model_list": model_info.ModelList,
     "sent_request": provider.SentRequest,
     "key_reference": provider.KeyReference,
     "context_item": ContextItem,

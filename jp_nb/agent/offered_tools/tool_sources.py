@@ -3,6 +3,9 @@
 A source, such as an MCP server, may be slow or fail. It starts when a turn first needs one of its
 tools, and a failure affects only this source: its tools are missing, each with the reason.
 
+`find` returns tools that the configuration lists. Some sources also *discover* tools, which the
+configuration then gets (`discover`): an MCP server tells its tools only after its start.
+
 Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D37, D217.
 """
 

@@ -5,7 +5,7 @@ the page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then
 `screen`. The prompt is over when `end` is set. Nothing is sent before.
 
 A single question or decision is one page that its first answer ends. A form has pages, a summary
-of open questions, and a menu.
+of open questions, and a menu. `page_drafts.py` has the content of the pages.
 
 Source: `docs/prompts.md`.
 """
@@ -13,9 +13,9 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from jp_nb.agent.prompting.page_drafts import PageDraft, PageDrafts
 from jp_nb.agent.prompting.prompt_ends import (
     REFUSED_MARK,
     Answered,
@@ -23,39 +23,11 @@ from jp_nb.agent.prompting.prompt_ends import (
     Channel,
     FormEnd,
     NotAnswered,
-    apply_timeout_default,
 )
 from jp_nb.agent.prompting.prompts import ActionPrompt, AnyPrompt, FormPrompt, QuestionPrompt
 
 Screen = Literal["page", "summary", "menu", "discard"]
 """A page, the summary before sending, the menu of Cancel, or the question before discarding."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageDraft:
-    """Content of one page. Its question is open while it has no `answer`.
-
-    Attributes:
-        answer: The valid answer on the page; None without one.
-        empty: The answer if the user confirms an empty page; None if that is not valid.
-        problem: An error message about the input; "" without one.
-        timed_out: True if no answer came in time.
-        declined: True if the user pressed Decline.
-    """
-
-    answer: Answered | None = None
-    empty: Answered | None = None
-    problem: str = ""
-    timed_out: bool = False
-    declined: bool = False
-
-    @property
-    def is_blank(self) -> bool:
-        """True if it has neither an answer nor invalid input."""
-        return self.answer is None and not self.problem
-
-
-BLANK = PageDraft()
 
 
 class FormDraft:
@@ -82,9 +54,13 @@ class FormDraft:
         self.must_answer = False
         self.reviewed = False
         self.end: AnyEnd | None = None
-        self._partial = isinstance(prompt, FormPrompt) and prompt.partial
         self._channel = channel
-        self._pages = [BLANK] * max(1, len(self.questions))
+        self._drafts = PageDrafts(
+            self.questions,
+            channel,
+            is_single=self.is_single,
+            is_partial=isinstance(prompt, FormPrompt) and prompt.partial,
+        )
         # The end if the user confirms the screen `discard`.
         self._end_after_discard = NotAnswered("cancelled", channel)
 
@@ -111,7 +87,7 @@ class FormDraft:
     @property
     def pages(self) -> Sequence[PageDraft]:
         """Content of each page."""
-        return self._pages
+        return self._drafts.pages
 
     @property
     def is_first(self) -> bool:
@@ -121,7 +97,7 @@ class FormDraft:
     @property
     def is_last(self) -> bool:
         """True on the last page."""
-        return self.page == len(self._pages) - 1
+        return self.page == len(self.pages) - 1
 
     @property
     def can_submit(self) -> bool:
@@ -131,35 +107,17 @@ class FormDraft:
     @property
     def open_pages(self) -> list[int]:
         """Indexes of the pages that are neither answered nor declined."""
-        pages = enumerate(self._pages)
-        return [index for index, page in pages if page.answer is None and not page.declined]
+        return self._drafts.open_pages
 
     @property
     def blocking_page(self) -> int | None:
         """Index of the first page that prevents Submit; None if the form is complete."""
-        for index in self.open_pages:
-            if self._pages[index].problem or self._is_missed(index):
-                return index
-
-        return None
-
-    def _is_missed(self, index: int) -> bool:
-        """Return True if a page needs an answer and has none. `partial` forms need none."""
-        page = self._pages[index]
-        if self.is_single:
-            return page.answer is None
-
-        required = self.questions[index].question.required
-        return required and not self._partial and page.answer is None and not page.declined
+        return self._drafts.blocking_page
 
     def store_draft(self, draft: PageDraft) -> None:
         """Store the content of the current page. A blank one leaves a declined page declined."""
-        if self.end is not None:
-            return
-
-        stays_declined = draft.is_blank and self._pages[self.page].declined
-        if not stays_declined:
-            self._pages[self.page] = draft
+        if self.end is None:
+            self._drafts.store(self.page, draft)
 
     def decide(self, answer: Answered) -> None:
         """End a single prompt with the answer of a button."""
@@ -179,7 +137,7 @@ class FormDraft:
         if self.end is not None:
             return
 
-        if 0 <= page < len(self._pages):
+        if 0 <= page < len(self.pages):
             self.page = page
             self._show("page")
 
@@ -217,11 +175,7 @@ class FormDraft:
 
     def confirm_empty(self, page: int) -> None:
         """Accept the empty answer of `page`."""
-        if self.end is not None:
-            return
-
-        if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
-            self._pages[page] = PageDraft(empty)
+        if self.end is None and self._drafts.confirm_empty(page):
             self.step += 1
 
     def send(self) -> None:
@@ -260,11 +214,11 @@ class FormDraft:
         if self.end is not None:
             return
 
-        if len(self._pages) == 1:
+        if len(self.pages) == 1:
             self._leave(NotAnswered("declined", self._channel, marks=REFUSED_MARK), entered=entered)
             return
 
-        self._pages[self.page] = PageDraft(declined=True)
+        self._drafts.decline(self.page)
         if self.is_last or self.reviewed:
             self.review()
         else:
@@ -273,7 +227,7 @@ class FormDraft:
     def _leave(self, end: NotAnswered, *, entered: bool) -> None:
         """End the prompt, or ask before input is discarded. `entered` is as in `cancel`."""
         self._end_after_discard = end
-        if entered or not all(page.is_blank for page in self._pages):
+        if entered or not self._drafts.is_blank:
             self._show("discard")
         else:
             self._finish_with(end)
@@ -289,44 +243,28 @@ class FormDraft:
 
     def reply(self, text: str) -> None:
         """Send `text` to the model with the answers so far."""
-        self._finish_with(FormEnd(self._list_ends("cancelled"), then="reply", text=text))
+        self._finish_with(FormEnd(self._drafts.list_ends("cancelled"), then="reply", text=text))
 
     def stop(self) -> None:
         """Stop the turn. All questions are cancelled."""
         cancelled = NotAnswered("cancelled", self._channel)
-        self._finish_with(FormEnd((cancelled,) * len(self._pages), then="stop"))
+        self._finish_with(FormEnd((cancelled,) * len(self.pages), then="stop"))
 
     def _send_answers(self) -> None:
         """End the prompt with its answers. Open questions of a form are declined."""
         if self.is_single:
-            assert self._pages[0].answer is not None
-            self._finish_with(self._pages[0].answer)
+            answer = self.pages[0].answer
+            assert answer is not None
+            self._finish_with(answer)
         else:
-            self._finish_with(FormEnd(self._list_ends("declined")))
+            self._finish_with(FormEnd(self._drafts.list_ends("declined")))
 
     def _finish_timed_out(self) -> None:
         """End a form at its deadline. Without a required answer, the whole form has timed out."""
-        if any(map(self._is_missed, range(len(self._pages)))):
+        if self._drafts.has_missed:
             self._finish_with(NotAnswered("timed_out", self._channel))
         else:
             self._send_answers()
-
-    def _list_ends(
-        self, end_of_open: Literal["declined", "cancelled"]
-    ) -> tuple[Answered | NotAnswered, ...]:
-        """Return the end of each page. Pages that the user left open get `end_of_open`."""
-        return tuple(
-            page.answer or self._make_end_without_answer(page, end_of_open) for page in self._pages
-        )
-
-    def _make_end_without_answer(
-        self, page: PageDraft, end_of_open: Literal["declined", "cancelled"]
-    ) -> NotAnswered:
-        if page.declined:
-            return NotAnswered("declined", self._channel, marks=REFUSED_MARK)
-        if page.timed_out:
-            return NotAnswered("timed_out", self._channel)
-        return NotAnswered(end_of_open, self._channel)
 
     def _finish_with(self, end: AnyEnd) -> None:
         """Set the end of the prompt, unless it has one."""
@@ -349,32 +287,15 @@ class FormDraft:
 
         if self.screen == "summary":
             for index in self.open_pages:
-                self._time_out(index)
+                self._drafts.time_out(index)
             self._finish_timed_out()
             return
 
-        self._time_out(self.page, picked)
+        self._drafts.time_out(self.page, picked)
         if self.is_last:
             self._finish_timed_out()
         else:
             self.next()
-
-    def _time_out(self, index: int, picked: Answered | None = None) -> None:
-        """Give a page without an answer the one that its deadline allows, or none.
-
-        That is `picked`, as in `expire`, or the automatic answer of an optional question. Exclusive
-        questions accept only sent answers.
-        """
-        question = self.questions[index].question
-        page = self._pages[index]
-
-        if picked is not None and not question.exclusive:
-            late = replace(picked, marks=picked.marks | {"timed_out"})
-            self._pages[index] = PageDraft(late, timed_out=True)
-        elif page.answer is None and not page.declined:
-            end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
-            chosen = end if isinstance(end, Answered) else None
-            self._pages[index] = PageDraft(chosen, timed_out=True)
 
 
 def _list_questions(prompt: AnyPrompt) -> tuple[QuestionPrompt, ...]:

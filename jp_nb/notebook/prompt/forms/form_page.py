@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompting.form_draft import PageDraft
+from jp_nb.agent.prompting.page_drafts import PageDraft
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons

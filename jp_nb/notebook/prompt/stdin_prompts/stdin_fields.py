@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompting.form_draft import BLANK, FormDraft, PageDraft
+from jp_nb.agent.prompting.form_draft import FormDraft
+from jp_nb.agent.prompting.page_drafts import BLANK, PageDraft
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import QuestionPrompt
 from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_text

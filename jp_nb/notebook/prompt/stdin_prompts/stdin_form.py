@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, assert_never
 
-from jp_nb.agent.prompting.form_draft import BLANK, PageDraft, Screen
+from jp_nb.agent.prompting.form_draft import Screen
+from jp_nb.agent.prompting.page_drafts import BLANK, PageDraft
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.notebook.prompt.stdin_prompts.barred_lines import bar_text
