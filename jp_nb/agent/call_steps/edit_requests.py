@@ -1,47 +1,40 @@
 """Get a decision about proposed edits of cells: from the answers file, or from the user.
 
-The user can choose edits, change their sources, and reject them with a reason. Edits of a proposal
-are never covered by a permission that was given before.
+The user reviews the edits, and can choose among them, change their sources, and reject them
+(`edit_choices.py`). A permission that was given before never covers the edits of a proposal.
 
 Source: `docs/cells.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from jp_nb.agent.approvals.edit_prompts import (
-    EDIT_ACTION,
-    can_edit,
     describe_edit,
     list_shown_edits,
-    make_choice_prompt,
-    make_pick_prompt,
     make_review_prompt,
-    make_source_prompt,
+)
+from jp_nb.agent.call_steps.edit_choices import (
+    REJECTED_TEXT,
+    EditChoices,
+    change_choices,
+    make_edit_rejection,
 )
 from jp_nb.agent.call_steps.permissions import SKIPPED_REMEMBERED_TEXT
 from jp_nb.agent.calls.call import Call, CallEnded
-from jp_nb.agent.calls.call_decisions import describe_missing_decision
 from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import GivenAnswer, OpenDecision
-from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back
-from jp_nb.agent.prompting.prompts import QuestionPrompt
+from jp_nb.agent.prompting.prompt_ends import NotAnswered, Unavailable
 from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
-from jp_nb.json_values import as_object
 from jp_nb.toolkit.editing.cell_edits import THIS
-from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
-from jp_nb.toolkit.editing.edit_planner import plan_chosen
+from jp_nb.toolkit.editing.edit_plan import PlannedEdit
 from jp_nb.toolkit.editing.edit_review import EditDecision, EditReview
 from jp_nb.toolkit.editing.source_diff import format_diff
-from jp_nb.toolkit.question import Question
 
-REJECTED_TEXT = "The user rejected all edits. No edit was applied."
-REJECTED_WITH_REASON_TEXT = "The user rejected all edits: {} No edit was applied."
 UNATTENDED_TEXT = (
     "No edit was applied: edits need the user's approval, and no user is available: {}. The user "
     'can decide in the answers file, with `"*" = "apply"` in its table [edits]. Do not retry this '
@@ -49,43 +42,6 @@ UNATTENDED_TEXT = (
 )
 UNDECIDED_TEXT = "no user is available to approve it."
 FILE_NOTICE = "▸ The answers file applies {} of {} edits"
-
-
-@dataclass(slots=True)
-class _EditChoices:
-    """The user's choices so far.
-
-    Attributes:
-        review: The proposed edits, and the cells that they are about.
-        chosen: Numbers of the edits to apply.
-        sources: The sources that the user has changed, by the number of the edit.
-    """
-
-    review: EditReview
-    chosen: frozenset[int]
-    sources: dict[int, str] = field(default_factory=dict)
-
-    @property
-    def plan(self) -> EditPlan:
-        """The plan of the chosen edits. It drops an edit that needs one which is not chosen."""
-        return plan_chosen(
-            self.review.edits, self.review.document, chosen=self.chosen, sources=self.sources
-        )
-
-    def are_shown(self, shown: Sequence[PlannedEdit]) -> bool:
-        """Return True if the review showed exactly what the chosen edits do."""
-        plan = self.plan
-        are_all_shown = all(planned in shown for planned in plan.edits)
-        has_dropped_chosen = bool(plan.dropped.keys() & self.chosen)
-        return bool(plan.edits) and are_all_shown and not has_dropped_chosen
-
-    def apply_chosen(self, *, may_run: bool) -> EditDecision:
-        """Return the decision to apply the chosen edits, and to run cells if `may_run`."""
-        return EditDecision(self.review, self.chosen, dict(self.sources), may_run=may_run)
-
-    def apply_none(self) -> EditDecision:
-        """Return the decision by which the tool tells the model about the conflicts."""
-        return EditDecision(self.review, frozenset(), dict(self.sources), may_run=False)
 
 
 class EditRequests:
@@ -129,13 +85,13 @@ class EditRequests:
 
     def _begin_choices(
         self, review: EditReview, decided: Mapping[int, bool], *, previous: EditDecision | None
-    ) -> _EditChoices:
+    ) -> EditChoices:
         """Return the choices with which a review begins.
 
         `previous` is the user's decision before a conflict: its choices and sources are kept.
         """
         chosen = frozenset(edit.number for edit in review.edits if decided.get(edit.number, True))
-        choices = _EditChoices(review, chosen - frozenset(review.conflicts))
+        choices = EditChoices(review, chosen - frozenset(review.conflicts))
         if previous is not None:
             choices.chosen &= previous.chosen
             choices.sources |= previous.sources
@@ -202,13 +158,13 @@ class EditRequests:
     # --- user -----------------------------------------------------------------------------------
 
     async def _ask_until_decided(
-        self, ask: SafeAsk, call: Call, tool: OfferedTool, choices: _EditChoices
+        self, ask: SafeAsk, call: Call, tool: OfferedTool, choices: EditChoices
     ) -> EditDecision:
         """Show the review until the user decides. Edits are applied only as the user saw them.
 
         `edit_prompts.py` has the values of the buttons. `tell` is offered after a conflict: nothing
         is applied, and the model reads why. Other buttons lead to a dialogue, which changes
-        `choices`, and back.
+        `choices` (`change_choices`), and back.
 
         Raises:
             CallEnded: Nothing is to be applied.
@@ -219,7 +175,7 @@ class EditRequests:
                 self._note_open(call, choices.review, end.reason, {})
                 raise CallEnded(UNATTENDED_TEXT.format(end.reason), is_error=True)
             if isinstance(end, NotAnswered):
-                raise _make_rejection(end)
+                raise make_edit_rejection(end)
 
             shown = list_shown_edits(choices.review, choices.plan)
             if end.picks is not None:  # of the check boxes of a form
@@ -239,7 +195,7 @@ class EditRequests:
                         )
                     raise CallEnded(REJECTED_TEXT, is_error=True, skipped=True)
                 case _:
-                    await _change_choices(ask, choices, str(end.value))
+                    await change_choices(ask, choices, str(end.value))
 
 
 def list_decision_names(planned: PlannedEdit, review: EditReview) -> list[str]:
@@ -260,89 +216,3 @@ def list_decision_names(planned: PlannedEdit, review: EditReview) -> list[str]:
         if other.edit.key and other.edit.key == wanted and other is not planned:
             return list_decision_names(other, review)
     return [wanted or THIS]
-
-
-async def _change_choices(ask: SafeAsk, choices: _EditChoices, action: str) -> None:
-    """Let the user choose edits, change a source, or give a reason, which ends the call."""
-    match action:
-        case "reason":
-            await _ask_reason(ask)
-        case "choose":
-            await _choose(ask, choices)
-        case "edit":  # on stdin, where the user picks the edit
-            await _edit_source(ask, choices)
-        case _ if action.startswith(EDIT_ACTION):  # the button of one edit in a form
-            await _edit_source(ask, choices, int(action.removeprefix(EDIT_ACTION)))
-
-
-async def _ask_reason(ask: SafeAsk) -> None:
-    """End the call with the user's reason; return if the user went back."""
-    question = Question.text("reason", "Why should these edits not be applied? (sent to the model)")
-    end = await ask(QuestionPrompt(question))
-
-    if isinstance(end, Answered):
-        text = str(end.value).strip()
-        content = REJECTED_WITH_REASON_TEXT.format(text) if text else REJECTED_TEXT
-        raise CallEnded(content, is_error=True, skipped=True)
-    if not is_back(end):
-        raise _make_rejection(end)
-
-
-async def _choose(ask: SafeAsk, choices: _EditChoices) -> None:
-    """Let the user choose edits, on stdin. A form has check boxes instead."""
-    end = await ask(make_choice_prompt(choices.review, choices.chosen))
-    if isinstance(end, Answered) and isinstance(end.value, list):
-        numbers = [int(str(value)) for value in end.value]
-        choices.chosen = frozenset(numbers)
-    elif not is_back(end):
-        raise _make_rejection(end)
-
-
-async def _pick_edit(
-    ask: SafeAsk, editable: list[PlannedEdit], plan: EditPlan
-) -> PlannedEdit | None:
-    """Return the edit whose source the user wants to change; None if the user went back."""
-    if len(editable) == 1:
-        return editable[0]
-    if not editable:  # its check box was cleared
-        return None
-
-    end = await ask(make_pick_prompt(plan))
-    if is_back(end):
-        return None
-    if not isinstance(end, Answered):
-        raise _make_rejection(end)
-    [picked] = [planned for planned in editable if str(planned.edit.number) == end.value]
-    return picked
-
-
-async def _edit_source(ask: SafeAsk, choices: _EditChoices, number: int | None = None) -> None:
-    """Let the user change the source of edit `number`, or of one that the user picks."""
-    plan = choices.plan
-    editable = [planned for planned in plan.edits if number in (None, planned.edit.number)]
-    picked = await _pick_edit(ask, [planned for planned in editable if can_edit(planned)], plan)
-    if picked is None:
-        return
-
-    end = await ask(make_source_prompt(picked))
-    if is_back(end):
-        return
-    if not isinstance(end, FormEnd):
-        raise _make_rejection(end)
-
-    [edited] = end.ends
-    if isinstance(edited, Answered):
-        source = str(as_object(edited.value).get("source", ""))
-        if source != picked.after:
-            choices.sources[picked.edit.number] = source
-    elif not is_back(edited):
-        raise _make_rejection(edited)
-
-
-def _make_rejection(end: object) -> CallEnded:
-    """Return the end of the call for a prompt that ended without an answer."""
-    reason = None
-    if isinstance(end, NotAnswered | Unavailable):
-        reason = describe_missing_decision(end)
-    content = REJECTED_TEXT if reason is None else f"No edit was applied: {reason}."
-    return CallEnded(content, is_error=True, skipped=True)
