@@ -27,7 +27,8 @@ from jp_nb.mcp.exchange import (
     ServerResult,
     ServerTool,
 )
-from jp_nb.mcp.transports.http_client import LOST_ANSWER, LOST_SESSION, ServerHttpClient
+from jp_nb.mcp.transports.http_client import ServerHttpClient
+from jp_nb.mcp.transports.http_refusals import LOST_ANSWER, LOST_SESSION
 from jp_nb.mcp.transports.limits import MAX_LIST_PAGES, MAX_TOOLS
 from jp_nb.mcp.transports.message_repair import RAW_RESULT
 from jp_nb.mcp.transports.repaired_transport import RepairedTransport

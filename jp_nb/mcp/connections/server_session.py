@@ -177,11 +177,12 @@ class ServerSession:
         await asyncio.to_thread(import_module, LIBRARY)
         from jp_nb.mcp.connections import client as library
         from jp_nb.mcp.oauth import stored_tokens
-        from jp_nb.mcp.transports import http_client
+        from jp_nb.mcp.transports.http_address import check_address
+        from jp_nb.mcp.transports.http_client import ServerHttpClient
 
-        http_client.check_address(launch)
+        check_address(launch)
         self.tokens = stored_tokens.make_auth(self._name, launch)
-        async with http_client.ServerHttpClient(launch, limit, self.tokens) as client:
+        async with ServerHttpClient(launch, limit, self.tokens) as client:
             self.transport = client
             transport = library.connect_http(launch.url, client, limit)
             await self._serve(transport)

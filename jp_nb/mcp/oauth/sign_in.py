@@ -25,7 +25,7 @@ from jp_nb.mcp.oauth.address_rules import AddressRules
 from jp_nb.mcp.oauth.browser_return import Redirect, get_first_value, listen, read_return
 from jp_nb.mcp.oauth.checked_flow import CheckedFlow
 from jp_nb.mcp.oauth.flow_memory import FlowMemory
-from jp_nb.mcp.transports.http_client import check_address
+from jp_nb.mcp.transports.http_address import check_address
 from jp_nb.mcp.transports.launches import CredentialStore, HttpLaunch
 from jp_nb.mcp.transports.library_log import without_library_log
 from jp_nb.mcp.transports.loopback import is_loopback

@@ -1,7 +1,8 @@
-"""HTTP client for MCP servers: waits for busy servers, refusals, and proxies.
+"""HTTP client for MCP servers: it waits for busy servers, and bounds their answers.
 
 The library `mcp` sends its requests through this client. An HTTP error of one request is returned
-as an error of JSON-RPC, so that it ends only that request and not the connection.
+as an error of JSON-RPC (`http_refusals.py`), so that it ends only that request and not the
+connection.
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -10,9 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import time
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,27 +18,26 @@ from urllib.parse import urlsplit
 import httpx2
 
 from jp_nb.errors import JpNbError
-from jp_nb.json_values import compact_json
-from jp_nb.mcp.errors import StartError
 from jp_nb.mcp.transports.http_bodies import (
     BodyLimits,
     MessageTooLargeError,
     UnreadableAnswerError,
     copy_response,
-    read_beginning,
+)
+from jp_nb.mcp.transports.http_refusals import (
+    BUSY_STATUSES,
+    LOST_ANSWER,
+    TRANSPORT_ERROR,
+    convert_refusal,
+    make_rpc_error,
+    read_wait_s,
 )
 from jp_nb.mcp.transports.launches import HttpLaunch
-from jp_nb.mcp.transports.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS, MAX_REFUSAL_BYTES
+from jp_nb.mcp.transports.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS
 from jp_nb.mcp.transports.loopback import is_loopback
 from jp_nb.mcp.transports.server_messages import is_request
 from jp_nb.text import one_line
 
-LOST_SESSION: Final = -32098
-"""Code of the error for a session that the server has forgotten."""
-LOST_ANSWER: Final = -32097
-"""Code of the error for a request that was sent, and whose answer was lost."""
-TRANSPORT_ERROR: Final = -32000
-"""Code of the error for any other failure of a request."""
 CONNECT_SECONDS: Final = 30.0
 NOTICE_SECONDS: Final = 10.0
 """Seconds for the answer to a message that is no request."""
@@ -48,39 +45,9 @@ CLOSE_SECONDS: Final = 1.0
 """Seconds for the answer to the end of a session."""
 _FIRST_WAIT_S: Final = 1.0
 """First wait for a busy server that does not say how long to wait."""
-_BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_REFUSALS: dict[int, str] = {  # whatever the body says
-    HTTPStatus.UNAUTHORIZED: "it refused the credentials (HTTP 401). Check its `headers`",
-    HTTPStatus.FORBIDDEN: "it refused the request (HTTP 403). Check its `headers`",
-}
 _NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
-_SESSION_ID: Final = "mcp-session-id"
 EVENT_STREAM: Final = "text/event-stream"
 """Content type of a stream of events."""
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-
-
-def check_address(launch: HttpLaunch) -> None:
-    """Check that the address of a server may be used.
-
-    Raises:
-        StartError: It is not an address, or it is not encrypted.
-    """
-    try:
-        urlsplit(launch.url)
-        url = httpx2.URL(launch.url)
-    except (httpx2.InvalidURL, ValueError) as exc:
-        raise StartError("its url is not an address") from exc
-    if url.scheme not in ("http", "https") or not url.host:
-        raise StartError("its url does not begin with https:// or http://")
-    if url.scheme == "http" and not is_loopback(url.host) and not launch.insecure:
-        raise StartError(
-            "plain HTTP sends headers and data unencrypted to another computer. Use https://, or "
-            "set `insecure = true` for this server"
-        )
-    for name, value in launch.headers.items():
-        if not (name.isascii() and name.isprintable() and value.isprintable() and value.isascii()):
-            raise StartError(f"its header {one_line(name)} has characters that are not valid")
 
 
 class ServerHttpClient(httpx2.AsyncClient):
@@ -147,7 +114,7 @@ class ServerHttpClient(httpx2.AsyncClient):
             if self._is_starting:
                 raise
             code = LOST_ANSWER if _may_have_arrived(exc) else TRANSPORT_ERROR
-            return _make_error(request, request_id, code, self.explain(exc))
+            return make_rpc_error(request, request_id, code, self.explain(exc))
 
     async def _send_notice(
         self, request: httpx2.Request, options: dict[str, Any]
@@ -181,10 +148,10 @@ class ServerHttpClient(httpx2.AsyncClient):
 
         for _ in range(MAX_HTTP_WAITS):
             response = await super().send(request, **options)
-            if response.status_code not in _BUSY:
+            if response.status_code not in BUSY_STATUSES:
                 return response
 
-            requested_s = _read_wait_s(response)
+            requested_s = read_wait_s(response)
             if requested_s is not None:
                 wait_s = requested_s
             if wait_s > MAX_HTTP_WAIT_S:
@@ -212,7 +179,7 @@ class ServerHttpClient(httpx2.AsyncClient):
         """Return the response to a request, as the library can read it, of a bounded size."""
         await _check_encoding(response)
         if response.status_code >= HTTPStatus.BAD_REQUEST:
-            return await self._read_refusal(response, request_id)
+            return await convert_refusal(response, request_id, self._launch)
 
         content_type = _get_content_type(response)
         if content_type == EVENT_STREAM:
@@ -221,35 +188,6 @@ class ServerHttpClient(httpx2.AsyncClient):
         if not content_type.endswith("json"):  # the library reads no body of another type
             return response
         return copy_response(response, await self._body_limits.read_message(response))
-
-    async def _read_refusal(self, response: httpx2.Response, request_id: object) -> httpx2.Response:
-        """Return an HTTP error as an error of JSON-RPC, which ends only its request."""
-        body = await read_beginning(response, MAX_REFUSAL_BYTES)
-        status = response.status_code
-        request = response.request
-        if status == HTTPStatus.NOT_FOUND and _SESSION_ID in request.headers:
-            text = "it has forgotten the session (HTTP 404)"
-            return _make_error(request, request_id, LOST_SESSION, text)
-
-        if status not in _REFUSALS and _is_rpc_error(body):
-            return copy_response(response, body)
-
-        text = _REFUSALS.get(status) or self._describe_status(response, body)
-        return _make_error(request, request_id, TRANSPORT_ERROR, text)
-
-    def _describe_status(self, response: httpx2.Response, body: bytes) -> str:
-        """Return an HTTP error in words, with the text of the server unless it is a page."""
-        status = response.status_code
-        text = f"it answered with HTTP {status} {response.reason_phrase}".rstrip()
-        wait = _read_wait_s(response)
-        if status in _BUSY and wait is not None:
-            text = f"{text}, and asks to wait {wait:.0f} s"
-
-        kind = response.headers.get("content-type", "")
-        shown = one_line(body.decode(errors="replace"), limit=200)
-        if shown and "html" not in kind:
-            text = f"{text}: {shown}"
-        return self._launch.hide(text)
 
     def explain(self, exc: Exception) -> str:
         """Return the reason of an error, without secrets."""
@@ -291,39 +229,3 @@ def _read_body(request: httpx2.Request) -> dict[str, Any]:
     except ValueError:  # `DELETE` has no body
         return {}
     return message if isinstance(message, dict) else {}
-
-
-def _read_wait_s(response: httpx2.Response) -> float | None:
-    """Return the seconds for which the server asks to wait, or None without a readable value."""
-    text = response.headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-
-    try:
-        wait = parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
-        return None
-
-    return max(wait, 0)
-
-
-def _is_rpc_error(body: bytes) -> bool:
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and isinstance(message.get("error"), dict)
-
-
-def _make_error(
-    request: httpx2.Request, request_id: object, code: int, text: str
-) -> httpx2.Response:
-    """Return a response that is an error of JSON-RPC, as if the server had sent it."""
-    error = {"code": code, "message": text}
-    body = {"jsonrpc": "2.0", "id": request_id, "error": error}
-    return httpx2.Response(
-        HTTPStatus.OK,
-        headers={"content-type": "application/json"},
-        content=compact_json(body).encode(),
-        request=request,
-    )
