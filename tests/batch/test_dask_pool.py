@@ -73,9 +73,12 @@ def running_scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[byte
 
 
 @contextmanager
-def running_worker(file: str, folder: Path, **environment: str) -> Iterator[None]:
-    """Run a Dask worker with one thread, which starts again if it is killed."""
-    options = ("--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--scheduler-file")
+def running_worker(
+    file: str, folder: Path, *, threads: int = 1, **environment: str
+) -> Iterator[None]:
+    """Run a Dask worker, which starts again if it is killed."""
+    nthreads = ("--nthreads", str(threads))
+    options = ("--host", "127.0.0.1", *nthreads, "--no-dashboard", "--scheduler-file")
     folder.mkdir(exist_ok=True)
     with running("distributed.cli.dask_worker", *options, file, folder=folder, **environment):
         yield
@@ -202,6 +205,25 @@ def test_runs_that_wait_for_the_first_worker_use_the_resource_of_the_cluster(
     assert done.returncode == 0, done.stderr
     assert "no Dask worker has joined the cluster so far" in done.stderr
     assert set(outcomes(tmp_path).values()) == {"passed"}, "one run at a time"
+
+
+@pytest.mark.req("BATCH-20")
+def test_run_needs_the_resource_also_while_the_worker_that_has_it_starts_again(
+    tmp_path: Path,
+) -> None:
+    write_walk(tmp_path, "import os; assert os.environ['HAS_RESOURCE']", KILL_DASK_WORKER)
+    cities = ["Delft", "Bad", *(f"town {number}" for number in range(8))]
+    (tmp_path / "each.csv").write_text("\n".join(["city", *cities]))
+    resource = {"HAS_RESOURCE": "1", "DASK_DISTRIBUTED__WORKER__RESOURCES__JP_NB": "1"}
+    with (
+        running_scheduler(tmp_path) as (file, _),
+        running_worker(file, tmp_path / "a", **resource),
+        running_worker(file, tmp_path / "b", threads=8, HAS_RESOURCE=""),
+    ):
+        with distributed.Client(scheduler_file=file, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        run_batch(tmp_path, "--dask", file)
+    assert outcomes(tmp_path) == {city: "unknown" if city == "Bad" else "passed" for city in cities}
 
 
 @pytest.mark.req("BATCH-24")

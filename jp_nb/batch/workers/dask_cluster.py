@@ -70,7 +70,7 @@ class DaskCluster:
         self._client = client
         self._batch = batch
         self._checked: set[str] = set()  # addresses of the Dask workers with fitting versions
-        self._has_resource = False  # True if a Dask worker defines `RESOURCE`
+        self._has_resource = False  # True once a Dask worker has defined `RESOURCE`
 
     async def has_workers(self) -> bool:
         """Return True if a Dask worker has joined the cluster.
@@ -104,8 +104,8 @@ class DaskCluster:
         """
         workers = await self._list_workers()
         counts = [(worker.get("resources") or {}).get(RESOURCE) for worker in workers.values()]
-        if workers:  # without any, those that join later are probably like those that have left
-            self._has_resource = any(counts)
+        # The resource stays needed without a worker that has it, such as while one starts again.
+        self._has_resource = self._has_resource or any(counts)
 
         if self._has_resource:
             slots = sum(int(count or 0) for count in counts)
@@ -141,7 +141,7 @@ class DaskCluster:
     def submit(self, parcel: RunParcel) -> Any:
         """Submit a task that executes a run, and return its future.
 
-        It needs the resource `RESOURCE` if the workers of the last `count_slots` define it.
+        It needs the resource `RESOURCE` once `count_slots` has found a worker that defines it.
         """
         from jp_nb.batch.workers.dask_task import run_parcel
 
