@@ -1,7 +1,8 @@
 """Run tool calls outside of a conversation, as `jp.call` does, and collect their outcomes.
 
-The calls run in batches, like those of a turn, with permissions, questions, and proposed changes.
-Their record is discarded afterwards, and no change takes effect.
+This is a *bench run*, in which tools are tried. The calls run in batches, like those of a turn,
+with permissions, questions, and proposed changes. Their record is discarded afterwards, and no
+change takes effect.
 
 Source: `docs/turns.md`, `docs/decisions.md` D100, `docs/guide.md`.
 """
@@ -64,7 +65,7 @@ class BenchRun:
                 self._interrupt = batch.interrupt
                 end = await batch.run()
                 self.approved.append(end.change)
-                if end.ends_turn is not None:
+                if end.ends_turn is not None:  # the user stopped it, or an interrupt did
                     self.stopped = True
                     break
         finally:
@@ -80,7 +81,10 @@ class BenchRun:
             self._interrupt()
 
     def iter_outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
-        """Yield each call that has a response, with its outcome, in call order."""
+        """Yield each call that has a response, with its outcome, in call order.
+
+        Each outcome has the processes of the whole run: it is not known which call started one.
+        """
         inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
         processes = tuple(map(self._hide_in_process, self.processes))
 

@@ -68,7 +68,8 @@ def format_stopped_response(call: Call, verdict: Verdict) -> str:
     if verdict.text:
         return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
 
-    # Not by an interrupt: in the form of a tool's question.
+    # The other calls were not canceled: the turn continues, no user was there to cancel them, or
+    # the user stopped the turn in the form of a tool's question (`by_interrupt` is False).
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response

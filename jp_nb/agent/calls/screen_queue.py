@@ -74,8 +74,8 @@ class ScreenQueue:
                 cell's thread begins before the prompt, which may block that thread.
         """
         raise_if_cancelled()
-        # A prompt on stdin blocks the cell's thread. Before it opens, the steps of other calls that
-        # are due run: one may give a function to that thread.
+        # A prompt on stdin blocks the cell's thread. Before it opens, let the other tasks take the
+        # step that is due: it may give a function to that thread.
         await asyncio.sleep(0)
         if after_run:
             await self.functions.wait_until_begun()

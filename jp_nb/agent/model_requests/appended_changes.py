@@ -96,8 +96,8 @@ def _iter_saved_tokens(
     """Yield the tokens of the appended changes that a new head would save, by part.
 
     `sent.front` has the parts in front of the messages, and `sent.changes` those that are sent as
-    messages. A definition or an attachment that still applies is part of a new head as well. It
-    saves tokens only if the request has it a second time. `first` is the head with which the
+    messages. A new head has each current part once. So a new head saves texts, parts that no longer
+    apply, and those that the request has for the second time. `first` is the head with which the
     context begins.
     """
     front = sent.front or request
@@ -109,7 +109,7 @@ def _iter_saved_tokens(
         if isinstance(change.content, Attachment):
             sent_sources.add(change.content.source)
 
-        # Definitions that no longer apply, or that the request has twice.
+        # Definitions that no longer apply, or for which the request already has one.
         saved = [
             tool for tool in change.tools if tool not in request.tools or tool.name in sent_names
         ]

@@ -29,7 +29,7 @@ class AddressRules:
         self._own_kinds: set[str] | None = None
 
     async def check(self, url: str) -> None:
-        """Check an address of the flow.
+        """Check an address that the server named.
 
         Raises:
             SignInError: It is not allowed.

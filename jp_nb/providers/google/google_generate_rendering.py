@@ -54,7 +54,10 @@ def _format_part(content: Content) -> WireMessage:
 class GenerateRendering(GoogleRendering):
     """Contents of a context: messages whose roles alternate.
 
-    The methods override steps of `Rendering`, see `request_parts/messages.py`.
+    The methods override steps of `Rendering` (`request_parts/messages.py`), the base of
+    `GoogleRendering`. For each item of the context, it sets `has_own_metadata` (True if its
+    metadata is from this server), and calls `_add`, which calls one of the methods `_add_…`. A
+    message that was encoded before is changed only through `_edit_message`.
     """
 
     continue_request: ClassVar[WireMessage] = {"role": "user", "parts": [{"text": CONTINUE_PROMPT}]}
@@ -84,7 +87,7 @@ class GenerateRendering(GoogleRendering):
 
     def _add(self, item: ContextItem) -> None:
         """Add the current item, and note its signature, which its parts then get (`_sign`)."""
-        self.has_valid_signatures = item.is_bound
+        self.has_valid_signatures = item.is_bound  # one of the conditions of `_may_sign`
         self._signature = ""
         if self.has_own_metadata and self._may_sign():
             self._signature = read_own_text(item.entry.metadata, THOUGHT_SIGNATURE_KEY)
@@ -106,7 +109,7 @@ class GenerateRendering(GoogleRendering):
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         if contents := list_input_contents(text, images):
-            self._drop_empty_answer()
+            self._drop_empty_answer()  # the API rejects thoughts that no answer follows
             self._open_parts("user").extend(map(_format_part, contents))
 
     def _add_text(self, text: str) -> None:
@@ -140,7 +143,10 @@ class GenerateRendering(GoogleRendering):
     def _add_result(
         self, call_id: str, call_index: int, text: str, images: Sequence[Image], *, is_error: bool
     ) -> None:
-        """Add a result to the user message after the call, which may have to be made."""
+        """Add a result to the user message after the call, which may have to be made.
+
+        `call_id` is the id with which `_add_call` sent the call, `call_index` its message.
+        """
         key = "error" if is_error else "result"
         response: WireMessage = {
             "id": call_id,

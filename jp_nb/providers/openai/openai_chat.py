@@ -42,11 +42,12 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_
 class ChatProvider(HttpProvider[ChatRendering]):
     """Provider for servers with the Chat Completions API.
 
-    It fills in the methods of `HttpProvider` (`http_provider.py`). The `profile` has the
-    differences of the server from OpenAI's.
+    It fills in the methods of `HttpProvider` (`http_provider.py`), which sends the requests. The
+    `profile` has the differences of the server from OpenAI's. The rendering of a conversation makes
+    its messages, and is kept from one request to the next.
     """
 
-    counts_whole_prompt = True
+    counts_whole_prompt = True  # in usage: so a local server that cuts the prompt is noticed
 
     def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
         super().__init__(
@@ -57,14 +58,14 @@ class ChatProvider(HttpProvider[ChatRendering]):
         self._profile = profile
 
     def _adapt_schema(self, schema: Schema) -> AnswerSchema:
-        adapt = self._profile.answer or adapt_for_json_mode
+        adapt = self._profile.answer or adapt_for_json_mode  # None: the server only has JSON mode
         return adapt(schema)
 
     def _advise_images(self) -> str:
         return advise_images(self._http.endpoint, self._profile.media_types)
 
     def _select_appended(self, model: str, parts: frozenset[str]) -> frozenset[str]:
-        """Return the parts, such as `system`, whose changes are sent as messages."""
+        """Return those of `parts` of the head, such as `system`, whose changes become messages."""
         # Only in JSON mode is the schema a text for the model, which a message can contain.
         # Otherwise it is a member of the body.
         if self._profile.answer is not None:
@@ -84,6 +85,7 @@ class ChatProvider(HttpProvider[ChatRendering]):
         system = format_system_messages(request, profile, documents=attached.system)
         before = (*map(encode_json, system), *attached.messages)
         messages = rendering.encode(request.context, before=before)
+        # `prefix`: the members that the server's cache covers before the messages.
         return RequestBody(fields, messages, prefix=("tools",))
 
     def _make_decoder(

@@ -59,8 +59,8 @@ class OutputItem:
         end: The whole item, as its last event had it.
         is_ended: True after this event.
         parts: The length of each part of its text so far.
-        texts: The numbers of the items in our events that its texts are in, by the kind of the
-            text. A server can send a plain text within a reasoning: this is its own item.
+        texts: The number of the item in our events, by the kind of the text. A server can send a
+            plain text within a reasoning: this becomes an item of its own there.
         is_commentary: True for a message that is not part of the answer. It is known at the end.
         call: The call, if the item is one.
     """
@@ -79,7 +79,7 @@ class OutputItem:
 
     @property
     def has_text(self) -> bool:
-        """True if the item has a text of its kind."""
+        """True if it is a message with a plain text, or a reasoning with reasoning."""
         return self.kind in self.texts
 
     def has_kind(self, kind: str) -> bool:
@@ -116,7 +116,7 @@ class OutputItem:
         Those in the end of the item (`last`) come first. Empty ones, or `{}`, count only if there
         are no others.
         """
-        received = self.call.arguments.resolve()
+        received = self.call.arguments.resolve()  # the pieces together
         values = (last, self.call.whole_arguments, received, self.call.first_arguments)
         texts = [text for text in map(format_arguments_text, values) if text]
         whole_texts = [text for text in texts if not is_empty_object(text)]

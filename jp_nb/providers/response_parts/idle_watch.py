@@ -24,6 +24,10 @@ IDLE_TIMEOUTS: Final = 10
 class IdleWatch:
     """Idle timeout of a stream: ends a read that receives no content.
 
+    The reader feeds each chunk to `decoder`, which knows what has arrived: `progress` counts the
+    characters of content, `events.keep_alives` the keep-alives, `events.open_calls` has the calls
+    whose arguments are not complete, and `is_complete` says that only the end mark is missing.
+
     A keep-alive (a comment or a ping) restarts the timeout, but keep-alives alone extend the wait
     to at most `IDLE_TIMEOUTS` timeouts. The same limit applies within a tool call, because servers
     hold back its arguments until they are complete. A message that reports only a state is no
@@ -51,7 +55,7 @@ class IdleWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        self._check_deadline()
+        self._check_deadline()  # starts the timer
         return self
 
     def __exit__(self, *exc_info: object) -> None:

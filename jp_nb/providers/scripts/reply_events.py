@@ -1,5 +1,9 @@
 """Provider events for the replies of a script, as a server would stream them.
 
+A reply has output items: its reasoning, its text, and its calls. Each event has the `index` of its
+item. A `Flush` ends an item, which then becomes an entry of the record with this `metadata`. An
+item without a `Flush` is incomplete.
+
 Source: `docs/guide.md`.
 """
 
@@ -104,7 +108,11 @@ def make_reply_events(
 def _find_answer(
     index: int, pieces: Sequence[str], schema: Mapping[str, JsonValue]
 ) -> Iterator[ProviderEvent]:
-    """Yield the events of a structured answer from a server that does not enforce its schema."""
+    """Yield the events of a structured answer from a server that does not enforce its schema.
+
+    Such an answer may have text around its data. As in the decoders of such servers, `AnswerText`
+    tells both apart, and adds the events to the buffer.
+    """
     answer = AnswerText(pass_schema(schema))
     buffer = EventBuffer()
     for piece in pieces:

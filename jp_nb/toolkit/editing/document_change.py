@@ -1,4 +1,4 @@
-"""The change of a document by the front end: the request, its journal, and the answer.
+"""The change of a document by the front end: the request, its id after a crash, and the answer.
 
 Source: `docs/cells.md`.
 """

@@ -35,9 +35,10 @@ class Registry:
         """
         earlier = self._tools.get(tool.name)
         if earlier is not None and earlier.is_reloaded_as(tool):
-            earlier.become(tool)
+            earlier.become(tool)  # it takes over all attributes, such as the function
             tool = earlier
 
+        # `@jp.tool` on a method is noticed only at the end of the class, after the registration.
         tool.on_refused = self.discard
         self._tools[tool.name] = tool
         self.version += 1
@@ -67,7 +68,7 @@ class Registry:
         Tools whose code `%autoreload` has replaced are read again.
         """
         for tool in self._tools.values():
-            if tool.refresh():
+            if tool.refresh():  # True if the code of the function is another object now
                 self.version += 1
         return dict(self._tools)
 

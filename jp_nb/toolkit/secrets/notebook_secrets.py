@@ -1,7 +1,11 @@
 """Hide the secrets of a notebook in texts and values for the model.
 
 A secret has a name such as `api_key`, has the form of a key, or is equal to a known secret. The
-known ones are found first, in the variables and the environment (`secret_search.py`).
+known ones are found first, in the variables and the environment (`secret_search.py`):
+
+- Most are hidden wherever they occur in a text.
+- A short text, a common word, or a number may be part of other texts, so it is hidden only as a
+  *whole value*. The text of a value (`text`) has no short ones and no numbers either.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -56,7 +60,7 @@ class NotebookSecrets(Privacy):
         self._texts = longest_first[:MAX_HIDDEN_TEXTS]
         self._joined_texts = "\0".join(self._texts)  # to find parts of secrets
 
-        self._whole_values = search.whole_values
+        self._whole_values = search.whole_values  # any text or number, also long texts
         self._has_numbers = any(type(value) in (int, float) for value in self._whole_values)
         self._short_pattern = _make_short_pattern(self._whole_values)
 
@@ -67,7 +71,7 @@ class NotebookSecrets(Privacy):
         return hide_secrets(text, code=code)
 
     def name(self, name: str, value: object) -> str | None:
-        """Return the replacement if the part is a secret by its name or form; else None.
+        """Return the replacement if the part is a secret by its name or its form; else None.
 
         A part that is equal to the environment variable `name` is hidden too.
         """
