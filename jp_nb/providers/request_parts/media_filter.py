@@ -82,8 +82,7 @@ class MediaFilter:
 
         Their pages count from `keep_added` on: a request that is only prepared may never be sent.
         """
-        # Files of a type that the API does not take: they are left to the caller, and reported
-        # here.
+        # `_replace` leaves files of a type that the API does not take. They are reported here.
         _, omitted = split_attachments(attachments, self.media_types)
         self.omitted.update(omitted)
         replaced, _ = self._replace(attachments, pages_before=self._page_count)

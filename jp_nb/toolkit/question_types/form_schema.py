@@ -1,8 +1,8 @@
 """The JSON schema of a form while its fields are read: its source, its parts, and its errors.
 
 A schema comes from a Python type (`typed`), an MCP server (`of_server`), or a user who wrote it.
-Nobody here can repair a server's schema, so a default or title that does not fit is ignored there.
-In a user's schema it is an error.
+A user can repair a mistake, and a server cannot: a default or a title that does not fit is an
+error in the schema of a user, and is ignored in that of a server.
 
 A part is found by its path, such as `properties.size.anyOf.0`, which errors name. Conditions that
 no field of a form can check are collected: later they are checked for the whole answer.
@@ -58,10 +58,7 @@ class FormSource:
         )
 
     def resolve(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
-        """Return the keywords of the part `node` at `path`, also those that its `$ref` refers to.
-
-        The path is returned too.
-        """
+        """Return `path`, and the keywords of its part `node`, with those its `$ref` refers to."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")
