@@ -214,7 +214,10 @@ def test_run_needs_the_resource_also_while_the_worker_that_has_it_starts_again(
     write_walk(tmp_path, "import os; assert os.environ['HAS_RESOURCE']", KILL_DASK_WORKER)
     cities = ["Delft", "Bad", *(f"town {number}" for number in range(8))]
     (tmp_path / "each.csv").write_text("\n".join(["city", *cities]))
-    resource = {"HAS_RESOURCE": "1", "DASK_DISTRIBUTED__WORKER__RESOURCES__JP_NB": "1"}
+    resource: dict[str, Any] = {
+        "HAS_RESOURCE": "1",
+        "DASK_DISTRIBUTED__WORKER__RESOURCES__JP_NB": "1",
+    }
     with (
         running_scheduler(tmp_path) as (file, _),
         running_worker(file, tmp_path / "a", **resource),
