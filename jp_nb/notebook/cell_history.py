@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from jp_nb.notebook.running_cells import RunningCells
+from jp_nb.notebook.cell_watch import watch_cells
 
 
 @contextmanager
@@ -59,11 +59,12 @@ def _continue_behind(shell: Any, count: int) -> None:
     """Let the cell after the running one have a number behind `count`.
 
     Not before the running cell has ended: its reply to the front end has the shell's number minus
-    one as its own. `RunningCells` calls functions after this reply. There is none for a kernel that
-    is not ipykernel's: then the next cell has the same number as the last cell of the turn.
+    one as its own. `RunningCells` (`running_cells.py`) calls functions after this reply. A kernel
+    that is not ipykernel's has none: then the next cell has the same number as the last cell of the
+    turn.
     """
     kernel: Any = getattr(shell, "kernel", None)
-    cells = RunningCells.of(kernel)
+    cells = watch_cells(kernel)
     if cells is not None:
         cells.call_at_end(kernel.get_parent("shell"), partial(_skip_to, shell, count + 1))
 

@@ -37,7 +37,7 @@ RecordError = Callable[[BaseException, str], None]
 class OwnCell(Protocol):
     """A cell whose code runs inside of another cell, and which gets the outputs.
 
-    `CellOfPage` (`page_document.py`) and `CellOfFile` (`file_cells.py`) implement it.
+    `CellOfPage` (`page_own_cell.py`) and `CellOfFile` (`file_cells.py`) implement it.
     """
 
     @property

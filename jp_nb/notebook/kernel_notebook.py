@@ -175,7 +175,7 @@ class KernelNotebook:
 
             own = CellOfFile(self.file, cell_id)
         elif isinstance(self.store, LiveStore):
-            from jp_nb.notebook.page_document import CellOfPage
+            from jp_nb.notebook.page_own_cell import CellOfPage
 
             own = CellOfPage(self.store, cell_id, source)
         else:

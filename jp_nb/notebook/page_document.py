@@ -13,21 +13,21 @@ import asyncio
 import uuid
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
+
+from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.exact_form import format_user_name
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
 from jp_nb.notebook.document_answers import (
     PageState,
-    read_answer_object,
     read_change_answer,
     read_page_state,
 )
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.toolkit.editing.conflicts import find_merged
-from jp_nb.toolkit.editing.document_cells import DocumentCells
+from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.document_change import CellChange, ChangeResult
 from jp_nb.toolkit.editing.edit_steps import EditStep
 from jp_nb.toolkit.editing.source_ranges import SourceChange
@@ -35,17 +35,13 @@ from jp_nb.toolkit.editing.source_ranges import SourceChange
 READ_TIMEOUT_S: Final = 10.0
 """Time that the page has to send its cells."""
 CHANGE_TIMEOUT_S: Final = 10.0
-"""Time that the page has to apply a change, or to store outputs."""
+"""Time that the page has to apply a change."""
 MERGE_S: Final = 1.0
 """Time after which the cells of a shared document are compared once more."""
 NOT_READ: Final = (
     "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
 )
 NO_ANSWER: Final = "the page did not answer within {:g} s"
-OUTPUTS_ELSEWHERE: Final = (
-    f"jp_nb: The outputs have more than {MAX_STORED_CHARS:,} characters. They are in the cell "
-    "with the request.\n"
-)
 NOT_COMPARED: Final = "It is unknown whether other users have changed the cells meanwhile: {}."
 ANOTHER_USER: Final = "another user"
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
@@ -89,19 +85,10 @@ class PageDocument:
         """Let the page apply `change`, and return its answer."""
         operation = change.operation or uuid.uuid4().hex
         present_sources = {cell.cell_id: cell.source for cell in change.expected}
-        steps: list[Any] = [
+        steps: list[JsonValue] = [
             _format_step(step, present_sources.get(step.cell)) for step in change.steps
         ]
-        expected: list[Any] = [
-            {
-                "id": cell.cell_id,
-                "type": cell.kind,
-                "source": cell.source,
-                "editable": cell.is_editable,
-                "deletable": cell.is_deletable,
-            }
-            for cell in change.expected
-        ]
+        expected: list[JsonValue] = [_format_expected(cell) for cell in change.expected]
 
         try:
             answer = self.store.requests.ask_edit(operation, steps, expected)
@@ -165,38 +152,15 @@ def _format_step(step: EditStep, present: str | None) -> JsonObject:
     return formatted
 
 
-@dataclass(frozen=True, slots=True)
-class CellOfPage:
-    """A cell of the open page that runs inside of a turn. Implements `OwnCell` (`code_runs.py`)."""
-
-    store: LiveStore
-    cell_id: str
-    source: str
-    shows_in_turn: bool = True
-
-    def begin(self) -> None:
-        """Let the page clear the cell, and show that it runs."""
-        self.store.requests.show_run(self.cell_id, self.source)
-
-    def end(self, count: int, outputs: RunOutputs) -> bool:
-        """Let the page store the outputs, and wait for its answer; return False if they stay here.
-
-        If they are too long, the cell gets a note in their place, and they stay in the turn.
-        """
-        stored: list[Any] = [_make_note(OUTPUTS_ELSEWHERE)]
-        if outputs.is_complete:
-            stored = outputs.to_json()
-
-        try:
-            reply = self.store.requests.ask_to_store_run(self.cell_id, self.source, count, stored)
-            answer = read_answer_object(reply.result(CHANGE_TIMEOUT_S))
-        except (StorageError, TimeoutError):
-            return False
-        return answer.get("outcome") == "stored" and outputs.is_complete
-
-
-def _make_note(text: str) -> JsonObject:
-    return {"output_type": "stream", "name": "stderr", "text": text}
+def _format_expected(cell: DocumentCell) -> JsonObject:
+    """Return a cell as the user saw it, with which the page compares its own."""
+    return {
+        "id": cell.cell_id,
+        "type": cell.kind,
+        "source": cell.source,
+        "editable": cell.is_editable,
+        "deletable": cell.is_deletable,
+    }
 
 
 async def _wait(answer: Future[str], timeout_s: float) -> str:

@@ -1,8 +1,12 @@
-"""The running cells of a kernel, their outputs so far, and the kernel's busy status.
+"""The running cells of a kernel, and their outputs so far.
+
+`cell_watch.py` reports each request and each output of a kernel. A page that opens while a cell
+runs gets the outputs from here. If no page is open when a cell ends, its outputs are kept as
+*unseen*, for the next page.
 
 `%load_ext` loads this module, so it imports little.
 
-Source: `docs/protocol.md`, `docs/prompts.md`.
+Source: `docs/protocol.md`.
 """
 
 from __future__ import annotations
@@ -54,77 +58,75 @@ class RunningCell:
 
 
 class RunningCells:
-    """Publishes the kernel's status, and keeps the running cells and their outputs. Thread-safe.
+    """Keeps the running cells and their outputs. Thread-safe.
 
-    The object itself replaces the function `_publish_status` of the kernel. A page shows the newest
-    status, whichever request it belongs to. So if another request ends while a cell runs, the
-    kernel must stay busy.
-
-    It also replaces `send` of the kernel's session, through which all outputs leave the kernel.
-
-    `_lock` guards the cells, and each cell has a lock for its outputs. A thread that needs both
-    takes `_lock` first. Private methods are called with `_lock` held.
+    `lock` guards the cells, and each cell has a lock for its outputs. A thread that needs both
+    takes `lock` first. Private methods are called with `lock` held. A thread that shows an output
+    looks up its cell without `lock`, so that it does not wait while outputs are sent to a page.
 
     Attributes:
-        send: The method of the session that it replaces; None if the kernel has no session.
+        lock: `CellWatch` also holds it while it publishes the kernel's status, because two requests
+            may end at the same time.
     """
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-        self._publish: Callable[..., None] = kernel._publish_status
-        self._lock = RLock()  # two requests may end at the same time
+    def __init__(self) -> None:
+        self.lock = RLock()
         # By the ids of their requests: running cells, and ended ones that no page has shown.
         self._cells: dict[str, RunningCell] = {}
         self._unseen: dict[str, RunningCell] = {}
         self._process = os.getpid()
-        self._add(kernel.get_parent("shell"))
 
-        session = getattr(kernel, "session", None)
-        self.send: Callable[..., Any] | None = getattr(session, "send", None)
-        if session is not None and self.send is not None:
-            session.send = self.record_and_send
+    # --- requests ----------------------------------------------------------------------------
 
-    @classmethod
-    def of(cls, kernel: Any) -> RunningCells | None:
-        """Return the publisher of `kernel`; None if it is not ipykernel's.
+    def begin(self, request: Any) -> None:
+        """Add the cell that `request` runs. Other requests run none."""
+        name = get_message_id(request)
+        if name and request["header"].get("msg_type") == "execute_request":
+            with self.lock:
+                self._cells.setdefault(name, RunningCell(request))
 
-        The first call, in a running cell, installs it.
-        """
-        publish = getattr(kernel, "_publish_status", None)
-        if isinstance(publish, cls):
-            return publish
-        if publish is None or not hasattr(kernel, "get_parent"):
-            return None
+    def end(self, request: str) -> None:
+        """Remove the cell that the request with this id ran, and keep its outputs as unseen."""
+        with self.lock:
+            ended = self._cells.pop(request, None)
+            if ended is None:
+                return
 
-        installed = kernel._publish_status = cls(kernel)
-        return installed
+            for function in ended.at_end:
+                function()
+            if ended.cell_id:
+                self._keep_unseen(request, ended)
 
-    @classmethod
-    def find(cls, kernel: Any) -> RunningCells | None:
-        """Return the publisher of `kernel` if `of` has installed it. Any thread may call it."""
-        publish = getattr(kernel, "_publish_status", None)
-        return publish if isinstance(publish, cls) else None
+    def _keep_unseen(self, request: str, ended: RunningCell) -> None:
+        """Keep the own outputs of an ended cell, in place of those of an earlier run."""
+        for earlier, cell in list(self._unseen.items()):
+            if cell.cell_id == ended.cell_id:
+                del self._unseen[earlier]  # the page shows the last run of a cell
 
-    def __call__(self, status: str, channel: str, parent: Any = None) -> None:
-        """Publish `status` for the request `parent`, and `busy` again if other cells still run."""
-        request = parent or self._kernel.get_parent(channel) or {}
-        with self._lock:
-            if status == "busy":
-                self._add(request)
-            elif status == "idle":
-                self._end(get_message_id(request))
+        if ended.outputs.has_own:
+            self._unseen[request] = ended
 
-            # The page would look idle only if a request has ended while a cell still runs.
-            if status != "idle" or not self._cells or not get_message_id(request):
-                return self._publish(status, channel, parent)
+        while len(self._unseen) > MAX_ENDED:
+            del self._unseen[next(iter(self._unseen))]
 
-            # JupyterLab 4.3 and later ignore the status after some types of requests
-            # (`untracked_message_types`), but still end the request by its id.
-            header = {**request["header"], "msg_type": "kernel_info_request"}
-            self._publish(status, channel, {**request, "header": header})
-            # Other pages and servers use every status.
-            latest_cell = next(reversed(self._cells.values()))
-            self._publish("busy", "shell", latest_cell.request)
+    def find_latest(self) -> RunningCell | None:
+        """Return the running cell that has begun last; None if no cell runs."""
+        with self.lock:
+            return next(reversed(self._cells.values()), None)
+
+    def call_at_end(self, request: Mapping[str, Any], function: Callable[[], None]) -> None:
+        """Call `function` when the cell that `request` runs has ended and its reply is sent."""
+        with self.lock:
+            cell = self._cells.get(get_message_id(request))
+            if cell is not None:
+                cell.at_end.append(function)
+
+    def list_cell_ids(self) -> frozenset[str]:
+        """Return the ids of the running cells."""
+        with self.lock:
+            return frozenset(cell.cell_id for cell in self._cells.values()) - {""}
+
+    # --- outputs -----------------------------------------------------------------------------
 
     def set_output(
         self,
@@ -162,18 +164,12 @@ class RunningCells:
             cell.outputs.add_published(published)
             yield
 
-    def record_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a message as `Session.send` does, and add an output to its cell."""
-        assert self.send is not None
-        with self.recording(Published.read(message, *args, **kwargs)):
-            return self.send(stream, message, *args, **kwargs)
-
     def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
         """Call `send` for each running notebook cell with own outputs. None ends during the call.
 
         With the id of a `request`, do so only for its cell.
         """
-        with self._lock:
+        with self.lock:
             for request_id, cell in self._cells.items():
                 is_selected = request in ("", request_id)
                 if is_selected and cell.cell_id and cell.outputs.has_own:
@@ -181,53 +177,14 @@ class RunningCells:
 
     def for_each_unseen(self, send: Callable[[RunningCell], None]) -> None:
         """Call `send` for each cell that has ended while no page showed its outputs."""
-        with self._lock:
+        with self.lock:
             for cell in self._unseen.values():
                 send(cell)
 
     def mark_seen(self, request: str) -> None:
         """Forget the outputs of the cell that `request` ran: a page shows the final ones."""
-        with self._lock:
+        with self.lock:
             self._unseen.pop(request, None)
-
-    def call_at_end(self, request: Mapping[str, Any], function: Callable[[], None]) -> None:
-        """Call `function` when the cell that `request` runs has ended and its reply is sent."""
-        with self._lock:
-            cell = self._cells.get(get_message_id(request))
-            if cell is not None:
-                cell.at_end.append(function)
-
-    def list_cell_ids(self) -> frozenset[str]:
-        """Return the ids of the running cells."""
-        with self._lock:
-            return frozenset(cell.cell_id for cell in self._cells.values()) - {""}
-
-    def _add(self, request: Any) -> None:
-        """Add the cell that `request` runs. Other requests run none."""
-        name = get_message_id(request)
-        if name and request["header"].get("msg_type") == "execute_request":
-            self._cells.setdefault(name, RunningCell(request))
-
-    def _end(self, request: str) -> None:
-        """Remove the cell that the request with this id ran, and keep its outputs as unseen."""
-        ended = self._cells.pop(request, None)
-        if ended is None:
-            return
-
-        for function in ended.at_end:
-            function()
-        if not ended.cell_id:
-            return
-
-        for earlier, cell in list(self._unseen.items()):
-            if cell.cell_id == ended.cell_id:
-                del self._unseen[earlier]  # the page shows the last run of a cell
-
-        if ended.outputs.has_own:
-            self._unseen[request] = ended
-
-        while len(self._unseen) > MAX_ENDED:
-            del self._unseen[next(iter(self._unseen))]
 
 
 def get_message_id(request: Any) -> str:

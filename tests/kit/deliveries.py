@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jp_nb.notebook.page.delivery import PageDelivery
-from jp_nb.notebook.page.hello import Hello, HelloReader
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.hello_reader import HelloReader
 from jp_nb.notebook.page.known_pages import Pages
 from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.record.documents.document import Document

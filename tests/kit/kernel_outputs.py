@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from jp_nb.notebook.running_cells import RunningCell, RunningCells
+from jp_nb.notebook.cell_watch import watch_cells
+from jp_nb.notebook.running_cells import RunningCell
 
 
 class BusyKernel:
@@ -26,15 +27,15 @@ class BusyKernel:
             get_parent=lambda channel: self._parents[channel],
             _publish_status=self._publish_status,
         )
-        cells = RunningCells.of(self._kernel)
+        cells = watch_cells(self._kernel)
         assert cells is not None
-        assert RunningCells.of(self._kernel) is cells
+        assert watch_cells(self._kernel) is cells
         self._cells = cells
 
     @staticmethod
     def is_watched(kernel: Any) -> bool:
         """Return True if the cells of `kernel` would be watched."""
-        return RunningCells.of(kernel) is not None
+        return watch_cells(kernel) is not None
 
     @staticmethod
     def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:

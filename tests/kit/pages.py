@@ -18,6 +18,7 @@ from typing import Any
 import comm
 import pytest
 
+from jp_nb.notebook.cell_watch import CellWatch
 from jp_nb.notebook.kernel_notebook import KernelNotebook
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page import notebook_storage, page_storage
@@ -25,7 +26,6 @@ from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.page_storage import PageStorage
 from jp_nb.notebook.page.protocol import read_page_message
-from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.timestamps import utc_now
@@ -226,20 +226,22 @@ class PagesInProcess:
     def run_cell(self, request: Mapping[str, Any], name: str, data: Mapping[str, str]) -> None:
         """Start the cell of `request`, which displays `data` with the display id `name`."""
         self.start_cell(request)
-        self._cells.set_output(request, name, data, {})
+        self._watch.cells.set_output(request, name, data, {})
 
     def start_cell(self, request: Mapping[str, Any]) -> None:
         """Start the cell of `request`."""
-        self._cells("busy", "shell", request)
+        self._watch("busy", "shell", request)
 
     def end_cell(self, request: Mapping[str, Any]) -> None:
         """End the cell of `request`."""
-        self._cells("idle", "shell", request)
+        self._watch("idle", "shell", request)
 
     def list_unseen(self) -> list[str]:
         """Return the ids of the requests whose outputs no page has shown."""
         found: list[str] = []
-        self._cells.for_each_unseen(lambda cell: found.append(cell.request["header"]["msg_id"]))
+        self._watch.cells.for_each_unseen(
+            lambda cell: found.append(cell.request["header"]["msg_id"])
+        )
         return found
 
     def find_input(self, request: Mapping[str, Any]) -> bool | None:
@@ -268,10 +270,10 @@ class PagesInProcess:
         return asyncio.run(KernelNotebook(shell, self.store, executed).cells())
 
     @property
-    def _cells(self) -> Any:
-        cells = RunningCells.of(self.kernel)
-        assert cells is not None
-        return cells
+    def _watch(self) -> Any:
+        watch = CellWatch.of(self.kernel)
+        assert watch is not None
+        return watch
 
     # --- what the store uses -----------------------------------------------------------------
 

@@ -25,6 +25,7 @@ PARTS = (
     "jp_nb.agent.call_steps.edit_choices",
     "jp_nb.agent.call_steps.edit_requests",
     "jp_nb.notebook.page_document",
+    "jp_nb.notebook.page_own_cell",
     "jp_nb.notebook.file_cells",
     "jp_nb.session.past_turns.turn_revert",
     "jp_nb.session.past_turns.user_edits",

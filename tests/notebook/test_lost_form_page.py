@@ -156,8 +156,8 @@ def test_form_is_visible_once_after_its_cell_was_cleared_moved_copied_or_collaps
 
 # Asks once the file `closed` exists, and makes the file `unseen` when its output has the notice.
 LATE = """import os, time, threading, jp_nb as jp
-from jp_nb.notebook.running_cells import RunningCells
-cells, found = RunningCells.of(get_ipython().kernel), []
+from jp_nb.notebook.cell_watch import watch_cells
+cells, found = watch_cells(get_ipython().kernel), []
 
 def look(cell):
     if "no page has shown" in str(cell.outputs): found.append(cell)

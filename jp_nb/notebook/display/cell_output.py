@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
+from jp_nb.notebook.cell_watch import watch_cells
 from jp_nb.notebook.display.output_origin import mark_as_ours
 from jp_nb.notebook.display.pending_output import flush_streams
-from jp_nb.notebook.running_cells import RunningCells
 
 
 class Publish(Protocol):
@@ -46,7 +46,7 @@ class OutputFactory:
         self._context = mark_as_ours if of_turn else nullcontext
         self._prefix = f"jp-nb-{uuid4().hex}"
         self._count = 0  # of outputs so far
-        self._cells = RunningCells.of(kernel)
+        self._cells = watch_cells(kernel)
         self._request = kernel.get_parent("shell") if self._cells is not None else {}
 
     def __call__(self) -> Publish:

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from time import monotonic
 from typing import Any, Final
 
+from jp_nb.notebook.cell_watch import CellWatch
 from jp_nb.notebook.display.queued_messages import QueuedMessage, reduce_batch
 from jp_nb.notebook.page.protocol import is_batchable
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published
-from jp_nb.notebook.running_cells import RunningCells
 
 BATCH_INTERVAL_S: Final = 0.1
 """Longest time between two batches."""
@@ -38,17 +38,17 @@ class Outbox:
     """
 
     def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
-        cells = RunningCells.of(kernel)
+        watch = CellWatch.of(kernel)
         self._send: Callable[..., Any] = kernel.session.send
         self._recording: Callable[[Published], AbstractContextManager[None]]
         self._recording = lambda published: nullcontext()
 
-        if cells is not None and cells.send is not None and self._send == cells.record_and_send:
-            # `RunningCells` has replaced `Session.send` before, to record the outputs of cells when
+        if watch is not None and watch.send is not None and self._send == watch.record_and_send:
+            # `CellWatch` has replaced `Session.send` before, to record the outputs of cells when
             # they are sent. Outputs are recorded here instead, in the order of the calls, before
             # they wait for a batch; so the original method sends them.
-            self._send = cells.send
-            self._recording = cells.recording
+            self._send = watch.send
+            self._recording = watch.cells.recording
 
         self._thread = kernel.iopub_thread
         self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
@@ -85,7 +85,7 @@ class Outbox:
         is_record_entry = is_batchable(published.kind, published.content)
         waits = changes_outputs or is_record_entry
 
-        # A status is sent at once, although it may name the request of the cell: `RunningCells`
+        # A status is sent at once, although it may name the request of the cell: `CellWatch`
         # repeats that the cell is busy after each request of a page.
         if not waits and (not of_cell or published.kind == "status"):
             return self._send(stream, message, *args, **kwargs)

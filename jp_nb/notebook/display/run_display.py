@@ -17,7 +17,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from jp_nb.notebook.bounded_text import BoundedText
-from jp_nb.notebook.running_cells import RunningCells
+from jp_nb.notebook.cell_watch import watch_cells
 
 TEXT_INTERVAL_S: Final = 0.1
 """Shortest time between two updates of printed text."""
@@ -76,7 +76,7 @@ class RunDisplay:
         self._id_count = 0
 
         # The running cell, and the way in which its outputs leave the kernel.
-        self._cells = RunningCells.of(kernel)
+        self._cells = watch_cells(kernel)
         self._request = kernel.get_parent("shell")
         self._socket = kernel.iopub_socket
         self.send: Callable[..., Any] = kernel.session.send

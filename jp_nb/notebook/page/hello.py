@@ -1,8 +1,7 @@
-"""The message `hello`, in which a page says its state, and its record in pieces.
+"""The message `hello`, in which a page says its state and its record.
 
 A page sends `hello` when it opens, when its path changes, as the answer to `pull`, and if a write
-does not fit its content. A record of more than 4 MB follows in messages `chunk`. `Hello` has the
-fields, `HelloReader` waits for the pieces. `PageReceiver` gets a `Hello` when it is complete.
+does not fit its content. `hello_reader.py` reads it, and waits for a record that follows in pieces.
 
 Source: `docs/protocol.md`.
 """
@@ -11,24 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object
 from jp_nb.notebook.kernel_pages import read_user_name
 from jp_nb.notebook.page.page_copy import PageCopy
-from jp_nb.notebook.page.pieces import ReceivedPieces
 from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
 from jp_nb.notebook.page.stored_keys import StoredKeys, read_stored_record
 from jp_nb.record.documents.record_shape import RECORD_KEY
-
-MAX_CHUNKS: Final = 65_536
-"""Limit of the pieces of a document."""
-
-MAX_SENDING_PAGES = 8
-"""Limit of pages that send a long record at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,59 +117,3 @@ class Hello:
     def make_copy(self) -> PageCopy:
         """Return the content of the page, whose entries are not compared yet."""
         return PageCopy(self.state, self.keys)
-
-
-class HelloReader:
-    """Reads messages `hello` and `chunk`, and returns each `hello` when it is complete."""
-
-    def __init__(self) -> None:
-        # Messages that are not complete, by page.
-        self._incomplete: dict[str, tuple[Hello, ReceivedPieces]] = {}
-
-    def read(self, data: Mapping[str, Any]) -> Hello | None:
-        """Return the complete `hello`; None until the last piece of its record has arrived.
-
-        Raises:
-            StorageError: If the record is too large, or is not JSON.
-        """
-        page = str(data.get("page", ""))
-        if data.get("type") == "chunk":
-            return self._add_piece(page, data)
-
-        hello = Hello.read(data)
-        count = data.get("chunks")
-        if count is None:
-            return hello
-        if not 0 < count <= MAX_CHUNKS:
-            raise StorageError("the page sent its record in too many pieces", place="jp")
-
-        # Removed before it is added: the pages are in the order of their last `hello`.
-        self._incomplete.pop(page, None)
-        self._incomplete[page] = (hello, ReceivedPieces(count))
-
-        while len(self._incomplete) > MAX_SENDING_PAGES:
-            oldest = next(iter(self._incomplete))
-            del self._incomplete[oldest]
-
-        return None
-
-    def _add_piece(self, page: str, data: Mapping[str, Any]) -> Hello | None:
-        """Add a piece of a record; return the `hello` if it was the last one."""
-        if page not in self._incomplete:
-            return None
-
-        hello, pieces = self._incomplete[page]
-        try:
-            is_complete = pieces.add(data.get("i"), data.get("text"))
-        except StorageError:
-            del self._incomplete[page]
-            raise
-
-        if not is_complete:
-            return None
-
-        del self._incomplete[page]
-        content = pieces.parse_json()
-        if hello.protocol == PREVIOUS_PROTOCOL:
-            content = {"doc": content}
-        return hello.with_content(content)

@@ -18,9 +18,11 @@ import time
 from threading import Thread
 from typing import Any
 
+from jp_nb.notebook.cell_watch import find_watched_cells, watch_cells
 from jp_nb.notebook.kernel_pages import KernelPages
 from jp_nb.notebook.page.control_channel import find_unsupported_reason
 from jp_nb.notebook.page.delivery import PageDelivery
+from jp_nb.notebook.page.file_saver import FileSaver
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.input_box_question import InputBoxQuestion
 from jp_nb.notebook.page.output_sender import OutputSender
@@ -37,9 +39,8 @@ from jp_nb.notebook.page.record_location import (
     format_memory_location,
     make_not_saved_error,
 )
-from jp_nb.notebook.page.save_requests import SaveAnswer, SaveRequests
+from jp_nb.notebook.page.save_requests import SaveRequests
 from jp_nb.notebook.page.saved_entries import SavedEntries
-from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.document import Document
 
 RESEND_S = 1.0
@@ -78,7 +79,8 @@ class LiveStore:
         # Until a page answers, the reason to write nothing is that there is no page.
         self._comparison = RecordComparison(self._deliveries, PageRefusal(no_page))
         self._saved = SavedEntries()
-        self._save_requests = SaveRequests()
+        save_requests = SaveRequests()
+        self._file_saver = FileSaver(self._link, save_requests)
         self.input_box = InputBoxQuestion(self._link)
         self.requests = PageRequests(self._link, KernelPages.of(kernel))
         self._receiver = PageReceiver(
@@ -87,7 +89,7 @@ class LiveStore:
             deliveries=self._deliveries,
             comparison=self._comparison,
             saved=self._saved,
-            save_requests=self._save_requests,
+            save_requests=save_requests,
             requests=self.requests,
             input_box=self.input_box,
         )
@@ -108,7 +110,7 @@ class LiveStore:
         if find_unsupported_reason(self._kernel):
             return None
 
-        RunningCells.of(self._kernel)  # watches the cells from now on
+        watch_cells(self._kernel)  # from now on
         KernelPages.of(self._kernel).set_requests(
             self.input_box.can_show_input, self.requests.show_turn_end
         )
@@ -215,46 +217,17 @@ class LiveStore:
             hello = self._link.pages.followed.hello
             delivered = self._delivery.content.delivered
 
-        page = hello.page if hello else ""
-        path = hello.path if hello else ""
-        requests: list[int] = []  # the `seq` of each message that asks to save
-
-        # First only the followed page, for half of the time that is left: two pages that write the
-        # file at once can corrupt it. Then all pages. An answer to the first request still counts.
-        now = time.monotonic()
-        half_time = now + (ends_at - now) / 2
-        answer = self._request_save(page, requests, half_time)
+        answer = self._file_saver.save(hello.page if hello else "", ends_at)
         if answer is None:
-            answer = self._request_save("", requests, ends_at)
+            raise make_not_saved_error("the page did not answer in time")
+        if answer.failure is not None:
+            raise make_not_saved_error(answer.failure)
 
         with self._lock:
-            self._save_requests.drop_answers(requests)
-            if answer is None:
-                raise make_not_saved_error("the page did not answer in time")
-            if answer.failure is not None:
-                raise make_not_saved_error(answer.failure)
-
             self._saved.set_saved(*delivered)
 
+        path = hello.path if hello else ""
         return f"{IN_NOTEBOOK}, saved as {path}"
-
-    def _request_save(self, page: str, requests: list[int], wait_until: float) -> SaveAnswer | None:
-        """Ask `page` (all pages if "") to save; return the first answer to one of `requests`.
-
-        The new request is added to `requests`. Return None if there is no answer until the
-        monotonic time `wait_until`.
-        """
-        with self._lock:
-            numbering = self._link.numbering
-            message = numbering.make_message("save", to=page)
-            requests.append(numbering.last)
-            self._save_requests.expect_answer(numbering.last)
-
-        self._link.send(message)
-        with self._lock:
-            timeout = wait_until - time.monotonic()
-            self._lock.wait_for(lambda: self._save_requests.find_answer(requests), timeout)
-            return self._save_requests.find_answer(requests)
 
     def count_saved_entries(self, conversation: str) -> int:
         """Return the number of entries of `conversation` in the file; 0 if no page reported it."""
@@ -338,7 +311,7 @@ class LiveStore:
 
     def list_running_cells(self) -> frozenset[str]:
         """Return the ids of the cells that this kernel runs now."""
-        cells = RunningCells.find(self._kernel)
+        cells = find_watched_cells(self._kernel)
         return cells.list_cell_ids() if cells is not None else frozenset()
 
     # --- facts that the methods above share; hold the lock -------------------------------------

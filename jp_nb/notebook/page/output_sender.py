@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.cell_watch import watch_cells
 from jp_nb.notebook.page.known_pages import LackingPage
 from jp_nb.notebook.page.page_link import PageLink
-from jp_nb.notebook.running_cells import RunningCell, RunningCells, get_message_id
+from jp_nb.notebook.running_cells import RunningCell, get_message_id
 
 
 class OutputSender:
@@ -27,7 +28,7 @@ class OutputSender:
 
     def send_outputs(self, lacking: LackingPage) -> None:
         """Send all outputs that the page lacks."""
-        cells = RunningCells.of(self._kernel)
+        cells = watch_cells(self._kernel)
         if cells is None:
             return
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jp_nb.errors import StorageError
+from jp_nb.notebook.cell_watch import watch_cells
 from jp_nb.notebook.kernel_pages import KernelPages
-from jp_nb.notebook.page.hello import Hello, HelloReader
+from jp_nb.notebook.page.hello import Hello
+from jp_nb.notebook.page.hello_reader import HelloReader
 from jp_nb.notebook.page.input_box_question import InputBoxQuestion
 from jp_nb.notebook.page.page_deliveries import PageDeliveries
 from jp_nb.notebook.page.page_link import PageLink
@@ -24,7 +26,6 @@ from jp_nb.notebook.page.protocol import read_page_message
 from jp_nb.notebook.page.record_comparison import RecordComparison
 from jp_nb.notebook.page.save_requests import SaveAnswer, SaveRequests
 from jp_nb.notebook.page.saved_entries import SavedEntries
-from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.record.documents.record_shape import get_conversation_id, get_events
 
 NOT_SAVED = "the page could not save the notebook"
@@ -95,7 +96,7 @@ class PageReceiver:
         with self.link.lock:
             is_known = self.link.pages.is_known(data["page"])
 
-        cells = RunningCells.of(self.kernel)
+        cells = watch_cells(self.kernel)
         if cells is not None and is_known:
             cells.mark_seen(data["request"])
 

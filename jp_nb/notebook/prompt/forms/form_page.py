@@ -1,60 +1,33 @@
-"""One page of a form: a question, several fields, or a decision, with its current input.
+"""One page of a form: the widgets of a question, of several fields, or of a decision.
+
+`page_input.py` makes of the widgets and of a click's message the input of the page.
 
 Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Sequence
 
-from pydantic import JsonValue
-
-from jp_nb.agent.prompting.page_drafts import PageDraft
-from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons
-from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage, NoValidAnswer
+from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction, make_box, make_text
 from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
 from jp_nb.notebook.prompt.forms.decision_exhibits import make_decision_details, make_items
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_field import FormField
 from jp_nb.notebook.prompt.forms.form_heads import make_question_head
-from jp_nb.rendering.prompt_texts import form_text, prompt_text
+from jp_nb.notebook.prompt.forms.page_input import (
+    ALL_FIELDS,
+    NO_CHOICE_MADE,
+    FieldReport,
+    PageInput,
+    read_page_fields,
+    read_single_field,
+)
 from jp_nb.text import upper_first
 from jp_nb.toolkit.question import FormAnswer
-from jp_nb.toolkit.question_types.form_answer import REQUIRED
-
-log = logging.getLogger(__name__)
-
-ALL_FIELDS = -1
-"""Key of a problem that concerns the whole page."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageInput:
-    """The current input of a page.
-
-    Attributes:
-        draft: The answer of the page, or the error of its input.
-        problems: Messages to the user by the number of the field, or by `ALL_FIELDS`. A page whose
-            question may stay open also has one, which is shown if the user submits the page.
-        confirmable: The numbers of fields that are empty. If the user submits the page once more,
-            they give an empty answer.
-    """
-
-    draft: PageDraft
-    problems: Mapping[int, str] = field(default_factory=dict)
-    confirmable: frozenset[int] = frozenset()
-
-
-NO_PROBLEMS: Final = PageInput(PageDraft())
-
-NO_CHOICE_MADE: Final = PageInput(PageDraft(), {0: prompt_text.NO_BUTTON_CHOSEN})
-"""Input of a page whose buttons answer at once."""
 
 
 class FormPage:
@@ -118,7 +91,7 @@ class FormPage:
         """Return True if the user entered something, as the widgets or `message` show."""
         return any(form_field.is_touched(report) for form_field, report in self._split(message))
 
-    def _split(self, message: FormMessage) -> Iterable[tuple[FormField, FormMessage]]:
+    def _split(self, message: FormMessage) -> list[FieldReport]:
         """Return each field with its part of `message`, which has one for each field with a widget.
 
         A field reads its widget if its part is empty.
@@ -150,65 +123,12 @@ class FormPage:
     def read_and_keep(self, message: FormMessage) -> PageInput:
         """Return the input of the page, as reported in `message`. Its fields keep it."""
         if self._form is not None:
-            return self._read_fields(self._form, message)
+            return read_page_fields(self._form, self._split(message))
         if self.choices is not None:
             return NO_CHOICE_MADE
 
         [form_field] = self.fields
-        return _read_only_field(form_field, message)
-
-    def _read_fields(self, form: FormAnswer, message: FormMessage) -> PageInput:
-        """Return the values of all fields as one answer, if each of them fits.
-
-        Blank fields leave the question open. Invalid or partial input is an error.
-        """
-        values: dict[str, JsonValue] = {}
-        problems: dict[int, str] = {}
-        confirmable = set[int]()
-        has_invalid = False
-
-        for number, (form_field, report) in enumerate(self._split(message)):
-            result = _read_field(form, form_field, report)
-            if result is None:
-                continue
-
-            question = form_field.prompt.question
-            if isinstance(result, Answered):
-                values[question.id] = result.value
-                continue
-
-            problems[number] = result.why
-            has_invalid = has_invalid or not result.may_stay_open
-            if question.required and result.confirmable:
-                confirmable.add(number)
-
-        if problems:
-            is_partial = bool(values) and self.is_touched(message)
-            is_open = not has_invalid and not is_partial
-            draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
-            return PageInput(draft, problems, frozenset(confirmable))
-
-        return self._validate(form, values)
-
-    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageInput:
-        """Check all values together, also with the check of the tool."""
-        numbers = {question.id: number for number, question in enumerate(form.fields)}
-        problems: dict[int, str] = {}
-
-        try:
-            problems_by_name = form.problems(values)
-        except Exception as exc:  # the check is the tool's code; the form must stay usable
-            log.exception("The check of a form failed")
-            problems_by_name = {"": form_text.UNCHECKED.format(type(exc).__name__)}
-
-        for name, why in problems_by_name.items():
-            number = numbers.get(name, ALL_FIELDS)
-            problems[number] = f"{problems[number]} {why}" if number in problems else why
-
-        if problems:
-            return PageInput(PageDraft(problem=next(iter(problems.values()))), problems)
-
-        return PageInput(PageDraft(Answered(values, "form")))
+        return read_single_field(form_field, message)
 
     def close(self) -> None:
         """Close all widgets of the page."""
@@ -216,51 +136,6 @@ class FormPage:
         for form_field in self.fields:
             form_field.close()
         self._look.close()
-
-
-def _read_only_field(form_field: FormField, message: FormMessage) -> PageInput:
-    """Return the input of a page with a single question."""
-    result = form_field.read_and_keep(message)
-    if isinstance(result, Answered):
-        return PageInput(PageDraft(result))
-
-    if result.may_stay_open:
-        # The summary of a form offers to send the empty answer, if it is valid.
-        draft = PageDraft(empty=form_field.read_as_empty(message))
-    else:
-        draft = PageDraft(problem=result.why)
-
-    confirmable = frozenset[int]((0,)) if result.confirmable else frozenset[int]()
-    return PageInput(draft, {0: result.why}, confirmable)
-
-
-def _read_field(
-    form: FormAnswer, form_field: FormField, report: FormMessage
-) -> Answered | NoValidAnswer | None:
-    """Return the value or the error of a field; None if it is optional and left empty.
-
-    A required field that is left empty is an error, which the user may confirm if the empty answer
-    is valid.
-    """
-    result = form_field.read_and_keep(report)
-    if isinstance(result, Answered):
-        return result
-
-    empty = form_field.read_as_empty(report)
-    if form_field.prompt.question.required:
-        if result.may_stay_open and empty is None:
-            return NoValidAnswer(REQUIRED, may_stay_open=True)
-        return result
-
-    if not result.may_stay_open:
-        return result
-
-    # A deleted proposal is an empty answer, if that is valid and kept.
-    is_proposed = prompt_text.get_preselected(form_field.prompt) is not None
-    if is_proposed and form.keeps_cleared:
-        return empty
-
-    return None
 
 
 def split_reports(message: FormMessage, count: int) -> Sequence[FormMessage]:

@@ -25,9 +25,10 @@ from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_text
 from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
 from jp_nb.notebook.prompt.forms.form_labels import get_button_label
 from jp_nb.notebook.prompt.forms.form_menu import FormMenu
-from jp_nb.notebook.prompt.forms.form_page import ALL_FIELDS, NO_PROBLEMS, FormPage
+from jp_nb.notebook.prompt.forms.form_page import FormPage
 from jp_nb.notebook.prompt.forms.form_screen import FormScreen
 from jp_nb.notebook.prompt.forms.form_summary import make_stock_summary, make_summary
+from jp_nb.notebook.prompt.forms.page_input import ALL_FIELDS, NO_PROBLEMS
 from jp_nb.notebook.prompt.forms.prompt_form import FormAction
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 

@@ -18,13 +18,13 @@ from collections import deque
 from threading import current_thread, main_thread
 from typing import Any, Final
 
+from jp_nb.notebook.cell_watch import watch_cells
 from jp_nb.notebook.prompt.running_cell.shell_taps import (
     ChannelThreadTap,
     Frames,
     SameThreadTap,
     ShellTap,
 )
-from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.session.threads.cell_loop import CellLoop
 
 log = logging.getLogger(__name__)
@@ -95,9 +95,9 @@ class CommPump:
         else:
             self._tap = SameThreadTap(kernel, loop)
 
-        # Installs a publisher that keeps the status busy. After a click, the kernel would otherwise
+        # Keeps the status busy. After a click, the kernel would otherwise
         # look idle, and servers may stop idle kernels.
-        RunningCells.of(kernel)
+        watch_cells(kernel)
         self._opened = False
         self._frames: deque[Frames] = deque()  # messages that were taken, and not handled yet
         # The identity of the page's connection, and the request of the running cell, to which the

@@ -134,13 +134,18 @@ class SelectionDialogues:
         parts = word.replace(",", " ").split() if self._kind.multi else [word]
         are_numbers = all(part.isascii() and part.isdigit() for part in parts)
         if not parts or not are_numbers:
-            # The labels as they are shown, and as the tool gave them.
-            for labels in (self._labels, self._kind.labels):
-                if word and word in labels:
-                    return self._check_picks(Picks((labels.index(word),)))
-            return self._format_refusal()
+            return self._parse_label(word)
+        return self._check_numbers([self._parse_number(part) for part in parts])
 
-        numbers = list(map(self._parse_number, parts))
+    def _parse_label(self, word: str) -> Parsed:
+        """Read the label of an option, as it is shown, or as the tool gave it."""
+        for labels in (self._labels, self._kind.labels):
+            if word and word in labels:
+                return self._check_picks(Picks((labels.index(word),)))
+        return self._format_refusal()
+
+    def _check_numbers(self, numbers: list[int]) -> Parsed:
+        """Return the answer with these numbers, the dialogue for the own text, or a refusal."""
         least = NONE if self._may_be_none else 1
         if not all(least <= number <= self._highest for number in numbers):
             return self._format_refusal()
