@@ -1,7 +1,7 @@
 """One prompt in the running cell: a form in an output of the cell, or a dialogue on stdin.
 
 `prompter.py` selects the prompt that is shown. A form that no page shows is tried with stock
-widgets, then stays with a notice below it, or is replaced by the dialogue.
+widgets, then stays with a notice below it, or is replaced by the dialogue (`timed_stdin.py`).
 
 Source: `docs/prompts.md`.
 """
@@ -12,17 +12,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from jp_nb.agent.prompting.prompt_ends import AnyEnd, NotAnswered, Unavailable, add_sender
-from jp_nb.agent.prompting.prompts import FormPrompt
+from jp_nb.agent.prompting.prompt_ends import AnyEnd, Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.open_prompt import OpenPrompt
 from jp_nb.notebook.prompt.running_cell.current_page import (
     can_show_input_box,
-    find_sender,
     get_running_kernel,
 )
-from jp_nb.notebook.prompt.running_cell.deadlines import Expired
 from jp_nb.notebook.prompt.running_cell.presence import (
     FormRoute,
     Presence,
@@ -30,10 +27,8 @@ from jp_nb.notebook.prompt.running_cell.presence import (
     StdinRoute,
 )
 from jp_nb.notebook.prompt.running_cell.pump import CommPump
-from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
-from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel
-from jp_nb.notebook.prompt.timed_console import TimedConsole, Withdrawn
+from jp_nb.notebook.prompt.timed_stdin import ask_until_end
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 from jp_nb.session.threads.cell_loop import CellLoop
@@ -225,37 +220,5 @@ class PromptView:
         if self.place is not None:
             self.place.catch_up()
 
-        end: AnyEnd
-        try:
-            end = self._ask_with_deadline(open_prompt, channel)
-            if channel == "stdin":  # the input box is in the page that ran the cell
-                end = add_sender(end, find_sender("execute_request"))
-        except Expired:  # its time is over, or `withdraw` has expired its deadline
-            if open_prompt.withdrawn:
-                end = NotAnswered("cancelled", channel)
-            else:
-                end = NotAnswered("timed_out", channel)
-        except Withdrawn:
-            end = NotAnswered("cancelled", channel)
-        except NotImplementedError:  # the kernel's StdinNotImplementedError
-            end = Unavailable("the front end does not allow input")
-
+        end = ask_until_end(open_prompt, channel, self._loop, timeout_s=self.settings.timeout_s)
         self._on_end(open_prompt, end)
-
-    def _ask_with_deadline(self, open_prompt: OpenPrompt[Any], channel: StdinChannel) -> AnyEnd:
-        """Ask on stdin. Each line of a form has its own time; another prompt has one in all.
-
-        Raises:
-            Expired: The time is over, or the prompt was withdrawn.
-            Withdrawn: The prompt was withdrawn while a line of a form was read.
-        """
-        kernel = None if channel == "terminal" else get_running_kernel()
-        timeout_s = self.settings.timeout_s
-        # An interrupt ends the read at once. One of the deadline does not count as the user's.
-        with self._loop.interrupts.allow(open_prompt.is_expired):
-            if isinstance(open_prompt.prompt, FormPrompt):
-                timed = TimedConsole(kernel, open_prompt, timeout_s)
-                return ask_on_stdin(open_prompt.prompt, timed, channel)
-
-            with open_prompt.begin_deadline(timeout_s):
-                return ask_on_stdin(open_prompt.prompt, InputConsole(kernel), channel)
