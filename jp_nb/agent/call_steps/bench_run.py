@@ -83,7 +83,8 @@ class BenchRun:
     def iter_outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
         """Yield each call that has a response, with its outcome, in call order.
 
-        Each outcome has the processes of the whole run: it is not known which call started one.
+        Each outcome has the processes of the whole run: the log does not say which call started
+        which.
         """
         inquiries = read_turn(0, self.turn.record.stream.current_turn()).inquiries
         processes = tuple(map(self._hide_in_process, self.processes))

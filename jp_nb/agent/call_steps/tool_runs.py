@@ -79,7 +79,7 @@ class ToolRuns:
 
         if error is not None and _was_interrupted(error):
             call.state.was_interrupted = True
-            raise_if_cancelled()  # the interrupt has already canceled the batch
+            raise_if_cancelled()  # the batch may have canceled the call already
             verdict = await self._functions.wait_for_decision(cell)
             raise CallEnded(format_stopped_response(call, verdict), skipped=True)
 

@@ -2,9 +2,8 @@
 
 A *source* of tools is the package itself, the notebook, or an MCP server. Some sources *discover*
 tools: they find tools that the configuration does not name. A tool is offered if it is on and its
-source has it. A tool that needs a user is missing in an
-unattended run, unless answers for it are prepared. For each enabled tool that is missing, the
-reason is known.
+source has it. A tool that needs a user is missing in an unattended run, unless answers for it are
+prepared. For each enabled tool that is missing, the reason is known.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
 """

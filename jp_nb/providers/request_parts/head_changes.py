@@ -4,7 +4,7 @@ The change is a message in the middle of the conversation (`first_head.py` says 
 `format_…` of `HeadChange` return the text for the model about one part, or "" if this part is the
 same. A provider sends those that its API needs. New definitions of tools are sent as such
 (`list_new_tools`). Reasoning effort and response schema are members of each request, so the model
-needs no text about them.
+needs no text about them, except for the schema in JSON mode, which `openai_chat_rendering.py` adds.
 
 Source: `docs/providers.md`, "Requests only grow".
 """

@@ -55,8 +55,8 @@ def format_refusal(error: ProviderError) -> str:
 
 def is_media_refusal(error: ProviderError) -> bool:
     """Return True if the server may have refused a request because of an image or a PDF."""
-    # Errors of another kind have another cause, such as the key or a rate limit. An error 413 is of
-    # a kind of its own: the request is too long.
+    # Errors of another kind have another cause, such as the key or a rate limit. But an error 413,
+    # that the request is too large, may be about a file whatever its kind is.
     is_refusal = error.kind == "other" or error.status == 413
     if error.status not in _STATUSES or not is_refusal:
         return False
