@@ -62,16 +62,23 @@ class ConversationStream:
 
     Only `append`, `start_turn`, and `extend_stored` add entries. Only `rewrite` removes them.
 
-    With `tolerant`, malformed entries are kept and listed in `damage`, and the conversation is
-    read-only.
+    Args:
+        properties: As the attribute.
+        clock: Gives new entries their timestamps.
+        base_config: The settings that the conversation began with.
+        raw: The stored entries.
+        new_id: Makes the ids of entries; None for random ones, or those of a reproducible clock.
+        tolerant: True to keep malformed entries, and list them in `damage`. The conversation is
+            read-only then.
 
     Attributes:
         properties: The object `conversation` of the record: id, title, and origin.
         raw: The stored JSON objects, which are shared and never changed.
         entries: Typed views of them, with the same indexes.
         turn_count: Number of turns. Events before the first `turn_start` are a turn too.
+        requests: The requests in `entries`.
         deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
-        on_change: Called after entries were appended.
+        on_change: Called after entries were appended, to sign and store them.
 
     Raises:
         StorageError: An entry is malformed. The message has its path.
@@ -316,7 +323,7 @@ class ConversationStream:
             if isinstance(entry, ChatRequest):
                 self._request_id = read_stored_id(raw)
                 self.requests.append(entry)
-            elif half := find_half(entry):
+            elif half := find_half(entry):  # a call, a question, or the response to one
                 self._open_pairs.add(half)
             self.turn_count = max(self.turn_count, 1)
 
@@ -409,7 +416,8 @@ class ConversationStream:
         if needs_repair:
             items = self.list_items()
             repaired = repair_items(items, resumes=resumes)
-            changed = list(map(id, repaired)) != list(map(id, items))  # same items, same objects
+            # `repair_items` returns an item that stays as the same object.
+            changed = list(map(id, repaired)) != list(map(id, items))
             if changed:
                 self.rewrite(repaired)
 
@@ -438,7 +446,7 @@ class ConversationStream:
         return earlier
 
     def is_made_here(self, index: int) -> bool:
-        """Return True if this process appended entry `index`."""
+        """Return True if this process appended entry `index`: it needs no signature to be trusted."""
         return self._ids.get_known(index) in self._own_ids
 
     def rewrite(self, items: Sequence[Item]) -> None:

@@ -22,9 +22,7 @@ from jp_nb.storage.configuration.answers_content import (
     EnvironmentVariable,
     PreparedAnswer,
 )
-from jp_nb.storage.configuration.answers_file import (
-    is_answer_table,
-)
+from jp_nb.storage.configuration.prepared_answer_tables import is_answer_table
 from jp_nb.storage.configuration.toml_text import (
     format_toml,
     format_toml_key,
