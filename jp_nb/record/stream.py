@@ -446,7 +446,7 @@ class ConversationStream:
         return earlier
 
     def is_made_here(self, index: int) -> bool:
-        """Return True if this process appended entry `index`: it needs no signature to be trusted."""
+        """Return True if this process appended entry `index`: then it needs no signature."""
         return self._ids.get_known(index) in self._own_ids
 
     def rewrite(self, items: Sequence[Item]) -> None:

@@ -8,7 +8,7 @@
     back            return to the list, or end the decisions about single runs
 
 An `Action` has a key for the terminal, the text of the button, and one of these words, which the
-dialogue gets (`inbox_dialogue.py`).
+dialogue gets (`decision_dialogue.py`).
 
 Source: `docs/many-notebooks.md`.
 """

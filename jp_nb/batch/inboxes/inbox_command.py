@@ -20,8 +20,9 @@ import nbformat
 
 from jp_nb.agent.prompting.prompt_ends import AnyEnd
 from jp_nb.agent.prompting.prompts import AnyPrompt
+from jp_nb.batch.inboxes.decision_dialogue import AskPrompt
 from jp_nb.batch.inboxes.inbox import Inbox
-from jp_nb.batch.inboxes.inbox_dialogue import AskPrompt, InboxDialogue
+from jp_nb.batch.inboxes.inbox_dialogue import InboxDialogue
 from jp_nb.batch.inboxes.inbox_text import (
     format_inbox_heading,
     format_next_step,
