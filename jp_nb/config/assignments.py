@@ -28,11 +28,12 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
+from jp_nb.config.list_item_changes import find_list_depth, set_in_list
 from jp_nb.config.partials.partial import Partial, build_partial, get_path, unwrap
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import expand_shorthand
-from jp_nb.config.schema import JSON, SchemaNode, node_at, require_node
-from jp_nb.config.setting_paths import Element, find_path_end, format_path, is_index, parse_path
+from jp_nb.config.schema import SchemaNode, node_at, require_node
+from jp_nb.config.setting_paths import find_path_end, format_path, parse_path
 from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
@@ -116,27 +117,15 @@ def assign_setting(
             )
         return Change(unsets=(path,))
 
-    list_depth = _find_list_depth(keys)
+    list_depth = find_list_depth(keys)
     if list_depth is not None:
-        change = _set_in_list(keys, list_depth, value, current, extend=extend)
+        change = set_in_list(keys, list_depth, value, current, extend=extend)
     elif extend:
         change = Change(build_partial(path, _extend(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
 
     return Change(validate_layer(change.delta, layer=layer), change.unsets)
-
-
-def _find_list_depth(keys: Sequence[str]) -> int | None:
-    """Return the number of keys of the first list above the last key; None if there is none.
-
-    It is 2 for `assistant.instructions.0.title`: the list is `assistant.instructions`.
-    """
-    for depth in range(1, len(keys)):
-        above = node_at(keys[:depth])
-        if above is not None and above.kind == "list":
-            return depth
-    return None
 
 
 def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
@@ -221,91 +210,6 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
 
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value
-    raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
-
-
-def _set_in_list(
-    keys: Sequence[str],
-    list_depth: int,
-    value: JsonValue,
-    current: Partial,
-    *,
-    extend: bool,
-) -> Change:
-    """Return the change of the value at `keys`, in an item of the list at its first keys.
-
-    A merge cannot change an item, so the change replaces the whole list.
-    """
-    path = format_path(keys[:list_depth])
-    key = keys[list_depth]
-
-    now = get_path(current, path)
-    items = list(now) if isinstance(now, list) else []
-
-    if isinstance(key, Element) or int(key) >= len(items):
-        has = f"the list has {len(items)}" if items else "the list is empty"
-        raise ConfigError(
-            f"unknown index: items are numbered from 0, and {has}",
-            path=format_path(keys[: list_depth + 1]),
-            kind="unknown_index",
-        )
-
-    item_node = node_at(keys[: list_depth + 1]) or JSON
-    keys_below = keys[list_depth + 1 :]
-    items[int(key)] = _replace(
-        item_node, items[int(key)], keys_below, value, extend=extend, path=format_path(keys)
-    )
-    return Change(build_partial(path, {"value": items, "strategy": "replace"}))
-
-
-def _replace(
-    node: SchemaNode,
-    item: JsonValue,
-    rest: Sequence[str],
-    value: JsonValue,
-    *,
-    extend: bool,
-    path: str,
-) -> JsonValue:
-    """Return `item` with `value` set at, or added to, the keys `rest` below it.
-
-    `path` is the whole path, for errors.
-    """
-    if not rest:
-        return _extend_item(node, item, value, path) if extend else value
-
-    key = rest[0]
-    below = node.child(key) or JSON
-    item = expand_shorthand(node, item)
-
-    if isinstance(item, list):
-        if not is_index(key) or int(key) >= len(item):
-            raise ConfigError(
-                f"unknown index: items are numbered from 0, and the list has {len(item)}",
-                path=path,
-                kind="unknown_index",
-            )
-        inner = _replace(below, item[int(key)], rest[1:], value, extend=extend, path=path)
-        return [*item[: int(key)], inner, *item[int(key) + 1 :]]
-
-    table = item if isinstance(item, dict) else {}
-    inner = _replace(below, table.get(key), rest[1:], value, extend=extend, path=path)
-    return {**table, str(key): inner}
-
-
-def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
-    """Return `item`, a value in a list, with `value` added: as `_extend`, but without a merge."""
-    match item, value:
-        case list(), list():
-            return [*item, *value]
-        case (list(), _) if node.kind == "list":
-            return [*item, value]
-        case str(), str():
-            return item + value
-        case dict(), dict():
-            return {**item, **value}
-        case (None, _) if node.kind in ("list", "text", "map", "json"):
-            return value
     raise ConfigError("`+=` works only on a list, a text, or a map", path=path, kind="type")
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from jp_nb.batch.inboxes.answer_entries import (
     AnswerEntry,
 )
-from jp_nb.batch.results.open_decisions import DecisionGroup
+from jp_nb.batch.results.decision_groups import DecisionGroup
 from jp_nb.storage.configuration.toml_text import (
     MAX_COMMENT_CHARS,
     format_comment,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.agent.prompting.prompts import Action
-from jp_nb.batch.results.open_decisions import DecisionGroup
+from jp_nb.batch.results.decision_groups import DecisionGroup
 
 _CONSENT_LABELS: Final = {
     "permission": ("Run this call", "Skip this call"),

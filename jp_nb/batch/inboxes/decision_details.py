@@ -12,11 +12,7 @@ from jp_nb.agent.prompting.prompts import (
     PromptDetail,
 )
 from jp_nb.batch.inboxes.inbox_text import format_place
-from jp_nb.batch.results.open_decisions import (
-    MAX_SHOWN_CONTEXTS,
-    AskedContext,
-    DecisionGroup,
-)
+from jp_nb.batch.results.decision_groups import MAX_SHOWN_CONTEXTS, AskedContext, DecisionGroup
 from jp_nb.exact_form import spell_invisible
 from jp_nb.text import one_line, pluralize
 

@@ -32,7 +32,7 @@ from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_answers import InboxAnswer
 from jp_nb.batch.inboxes.inbox_text import EXCLUSIVE_NOTE
 from jp_nb.batch.inboxes.secret_variables import make_inbox_question, read_inbox_answer
-from jp_nb.batch.results.open_decisions import AskedContext, DecisionGroup
+from jp_nb.batch.results.decision_groups import AskedContext, DecisionGroup
 from jp_nb.errors import PromptUnavailable
 from jp_nb.exact_form import spell_invisible
 from jp_nb.text import pluralize, upper_first

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jp_nb.batch.inboxes.inbox_answers import ANSWERS_NAME, InboxAnswer, InboxAnswers
-from jp_nb.batch.results.open_decisions import DecisionGroup, group_open_decisions
+from jp_nb.batch.results.decision_groups import DecisionGroup
+from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import LOG_NAME, read_run_log
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage.files import describe_foreign

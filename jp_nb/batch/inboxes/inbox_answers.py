@@ -39,7 +39,7 @@ from jp_nb.batch.inboxes.asking_comments import (
     describe_asking,
     list_own_comments,
 )
-from jp_nb.batch.results.open_decisions import DecisionGroup
+from jp_nb.batch.results.decision_groups import DecisionGroup
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.storage.configuration.answers_content import (

@@ -25,7 +25,7 @@ from jp_nb.batch.inboxes.inbox_text import (
     format_inbox_heading,
     format_place,
 )
-from jp_nb.batch.results.open_decisions import DecisionGroup, filter_groups
+from jp_nb.batch.results.decision_groups import DecisionGroup, filter_groups
 from jp_nb.exact_form import spell_invisible
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question

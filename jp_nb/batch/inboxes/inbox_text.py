@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from jp_nb.batch.inboxes.inbox import Inbox
-from jp_nb.batch.results.open_decisions import DecisionGroup
+from jp_nb.batch.results.decision_groups import DecisionGroup
 from jp_nb.exact_form import spell_invisible
 from jp_nb.text import one_line, pluralize
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
