@@ -1,8 +1,11 @@
 """Resolve model references: `provider/name`, or an alias of it.
 
 A text without `/` is an alias. An alias may name another alias, a text `provider/name`, or a table
-of the two. Any other reference, and a cycle of aliases, is a `ConfigError`, except in
-`resolve_references`.
+of the two. Any other reference, and a cycle of aliases, is a `ConfigError`. Only
+`resolve_references` keeps such references and returns them, so that its callers can list them all.
+
+`read_model_id` converts a text `provider/name` to a table. It returns an alias or a table as it is.
+
 
 Source: `docs/configuration.md`.
 """
@@ -78,7 +81,7 @@ def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
         return reference
 
     try:
-        table = read_model_id(reference)  # the table of a text `provider/name`; a table as it is
+        table = read_model_id(reference)
         if table.keys() != {"provider", "name"}:
             raise ValueError("expected a model id: a table of provider and name")
         # Once more as a text, because the table of an alias may have invalid parts.
@@ -157,7 +160,7 @@ def resolve_references(
 
         path = format_path(keys)
         try:
-            if reference.strip() and not have_cycle:
+            if not have_cycle and reference.strip():  # a blank text is no reference
                 return dict(_resolve(reference, aliases, path))
         except ConfigError:
             pass  # the name is kept

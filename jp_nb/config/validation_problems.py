@@ -1,8 +1,10 @@
 """The problems of settings for the user, also those that pydantic reports, each with its path.
 
-A problem has a `message` for the user. If the value is wrong for its own reason, this `cause`
-is also kept apart, and so are the `expected` values, in words. `layer_reading.py` reads the
-settings of a layer, and adds their problems here.
+A problem has a `message` for the user, such as "expected true or false, found 'maybe'". The
+`expected` values are also kept apart, in words. So is a `cause`, if a validator gives one, for
+example that a pattern is invalid: tools see other messages, made of these parts. `layer_reading.py`
+reads the settings of a layer, and adds their problems here.
+
 
 Source: `docs/configuration.md`.
 """
@@ -61,6 +63,7 @@ class ProblemList:
 
         expected = ""
         if node is not None:
+            # The known keys. With `hint`, the most similar one too, for which the search is slow.
             expected = describe_keys(node, key, above, hint=self._hints_left > 0)
         self._hints_left -= 1
         message = f"unknown key, {expected}" if expected else "unknown key"
@@ -71,6 +74,7 @@ class ProblemList:
         error_type = error["type"]
         context = error.get("ctx", {})
         first_word = error_type.partition("_")[0]
+        # A number out of range has the right type.
         kind = "value" if first_word in ("greater", "less") else "type"
 
         if error_type == "missing":
@@ -85,8 +89,8 @@ class ProblemList:
             self.add(keys, "value", str(unexpected), expected=unexpected.expected)
         elif form := _EXPECTED.get(error_type) or _EXPECTED.get(first_word):
             expected = form.format(**context)
-            message = f"expected {expected}, {describe_found(error['input'], format_path(keys))}"
-            self.add(keys, kind, message, expected=expected)
+            found = describe_found(error["input"], format_path(keys))  # such as "found a list"
+            self.add(keys, kind, f"expected {expected}, {found}", expected=expected)
         else:
             self.add(keys, kind, error["msg"])
 

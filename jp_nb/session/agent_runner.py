@@ -1,7 +1,10 @@
 """Run the work of the agent from a cell: turns, and calls of tools on the bench.
 
-`AgentRunner.run` starts a job in the agent's thread, and serves the queue of the cell's thread
-until the job has ended. `begin_turn` gives the job what it needs from the cell and the session.
+On the *bench*, the user calls a tool without a turn of the conversation. `AgentRunner.run` starts a
+job in the agent's thread, and serves the queues of the cell's thread until the job has ended:
+displays, prompts, and `def` tools run there. `begin_turn` gives the job what it needs from the cell
+and the session.
+
 
 Source: `docs/architecture.md` (two threads).
 """
@@ -74,14 +77,15 @@ class AgentRunner:
     def find_tool_threads(self) -> dict[object, int]:
         """Return the ids of the threads in which `def` tools run, by an object for each run.
 
-        `TurnLine` uses it to find out if code that waits for a turn belongs to a tool.
+        `TurnLine` makes threads wait while a turn runs. If a tool of that turn waits for such a
+        thread, both would wait forever: it uses the ids to find these tools.
         """
         thread_ids: dict[object, int] = {}
         for thread in threading.enumerate():
             if thread.name.startswith(TOOL_THREAD) and thread.ident is not None:
                 thread_ids[thread] = thread.ident
 
-        call = self.cell.running_call
+        call = self.cell.running_call  # a new object for each tool in the cell's thread
         if call is not None:
             thread_ids[call] = self.cell.thread or 0
 
@@ -103,9 +107,8 @@ class AgentRunner:
     ) -> TurnContext:
         """Begin the output of a turn in the running cell, and return the context of the turn.
 
-        `recorded` are answers of the record, which tools get again. A bench (`is_bench`) runs tools
-        without a turn of the conversation: it keeps no journal, measures nothing, and applies no
-        configuration change.
+        `recorded` are answers of the record, which tools get again. A call on the bench
+        (`is_bench`) keeps no journal, measures nothing, and applies no configuration change.
         """
         prepared = self.load_answers(config)  # an invalid file raises before the output begins
         output = self.output.choose(config)
@@ -143,8 +146,8 @@ class AgentRunner:
     def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
         """Run `job` of `work`, and serve the queues of the cell's thread meanwhile.
 
-        Return its result. Return None if it was canceled, or if an interrupt arrived as it ended:
-        the caller then starts no further work.
+        Return its result. Return None if it was canceled, or if an interrupt arrived too late for
+        it: the user wanted to stop, so the caller starts no further work.
 
         Each interrupt is passed to `work`, which runs on the agent's loop and counts those that it
         has handled. Until it has handled all of them, no tool starts.
@@ -168,7 +171,9 @@ class AgentRunner:
             nonlocal has_passed_interrupt
             if future.done():
                 return True
-            has_passed_interrupt = line.take_interrupt()
+            has_passed_interrupt = (
+                line.take_interrupt()
+            )  # True once for each one that was passed on
             return has_passed_interrupt
 
         while True:

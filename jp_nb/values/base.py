@@ -2,6 +2,9 @@
 
 A *describer* is a function that returns the description of a value within `DescriptionLimits`. Each
 module of this folder lists its describers by class as `ValueKinds`, and `describe.py` chooses one.
+It makes the `DescriptionLimits` from the `ValueBudget` of the caller. A describer divides its
+limits among the parts of the value (`for_part`).
+
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
@@ -24,13 +27,14 @@ DEFAULT_SIDE = 768
 
 @dataclass(frozen=True, slots=True)
 class ValueBudget:
-    """Limits of a description.
+    """Limits of a description, as the caller of `describe` sets them.
 
     Attributes:
         chars: Maximum length of the text.
         side: Maximum number of pixels of the longest side of an image.
         images: Maximum number of images.
-        privacy: Rules that hide secrets; None for those of the description around this one.
+        privacy: Rules that hide secrets. With None, the current rules apply: those of the value
+            that contains this one, if that is being described.
     """
 
     chars: int = DEFAULT_CHARS
@@ -56,7 +60,7 @@ class Description:
         return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
 
     def _ipython_display_(self) -> None:
-        # Called by IPython, which is therefore loaded.
+        # Only IPython calls this, so its modules are loaded.
         display = sys.modules["IPython.display"].display
         display({"text/plain": repr(self)}, raw=True)
         for image in self.images:
@@ -109,6 +113,7 @@ class DescriptionLimits:
 
 
 Describer = Callable[[Any, DescriptionLimits], "str | Description"]
+"""A text is a description without images."""
 
 
 class ValueKind(NamedTuple):

@@ -7,8 +7,16 @@ frames do not contain them.
 
 Properties and `__getitem__` of the value's class run, so this happens in the cell's thread.
 
-A step of a path is an attribute or an item, with its `key` (`value_path.py`). `hide_part` and
-`hide_value` return the text that replaces a secret; None for what may be shown (`privacy.py`).
+A step of a path is an attribute or an item, with its `key` (`value_path.py`). These functions hide
+secrets (`privacy.py`, `secret_parts.py`):
+
+    hide_part(key, value)        the text that replaces a part with the name of a secret, or None
+    hide_value(value)            the text that replaces a value that is a secret, or None
+    without_hidden(text)         `text` without the secrets in it
+    without_secret_parts(value)  `value`, or a copy without secret parts; `NotShown` if it is secret
+
+`NotShown` is a `ValuePathError`.
+
 
 Source: `docs/notebook-tools.md`.
 """
@@ -47,6 +55,7 @@ def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
     _check_part(path.name, value)
 
     for step in path.steps:
+        # A part of a secret value, such as one character of a key, is not recognized as a secret.
         if hide_value(value) is not None:
             raise NotShown(SECRET_REFUSAL)
 
@@ -156,9 +165,9 @@ def _read_attribute(value: Any, name: str) -> Any:
         return stored[name]
 
     if is_a(value, "pandas", "DataFrame") and name in value.columns:
-        return without_secret_parts(value)[name]
+        return without_secret_parts(value)[name]  # rows may be secret parts too
     if is_a(value, "numpy", "recarray") and name in (value.dtype.names or ()):
-        return value[name]
+        return value[name]  # only fields can be secret parts, and this one is not
 
     if kind is None and stored is None:
         raise _make_not_data_error(value)
@@ -184,10 +193,12 @@ def _read_item(value: Any, key: Any) -> Any:
         _check_part(single_key)
 
     if dict in list_types(value):
+        # A missing key would be added to a `defaultdict`.
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")
         return dict.__getitem__(value, key)
 
+    # A field of a structured array, which is not a secret part, as its name is checked.
     if isinstance(key, str) and (is_a(value, "numpy", "ndarray") or is_a(value, "numpy", "void")):
         return value[key]
 
@@ -200,10 +211,13 @@ def _read_item(value: Any, key: Any) -> Any:
 
 
 def clear_for_selection(value: Any) -> Any:
-    """Return `value` without secret parts, to select items.
+    """Return `value` without secret parts, for `take_part`, which selects the first or last items.
 
-    Raise a `ValuePathError` if the value is secret, or a container of an unknown class.
+    Raises:
+        NotShown: The value is a secret.
+        ValuePathError: It is a container of an unknown class, whose items cannot be checked.
     """
+    # A value without a length has no items to select: `take_part` refuses it.
     if _KINDS.find(value) is None and hasattr(type(value), "__len__"):
         raise _make_not_data_error(value)
     return without_secret_parts(value)

@@ -198,6 +198,7 @@ def describe_setting_risks(keys: Sequence[str], value: JsonValue) -> list[str]:
         case ["command"], str():
             return list(describe_command_risks(value))
         case ["arguments"], list():
+            # The command is not known here. It may be a shell, which runs its arguments.
             return list(describe_command_risks("sh", list(map(str, value))))
         case ["insecure"], True:
             return ["anyone on the way can read and change the messages"]

@@ -4,10 +4,16 @@ The configuration contains the names of environment variables instead of the API
 But a user or a model may write a secret into an option of a tool, an answer, an argument, or a
 command.
 
-The words of a name decide (`secret_words.py`). It is secret if a secret word is the last one,
-perhaps with a word such as `prod` behind it; if it has an unmistakable word such as `password` in
-any position; or if it names a service and its key. Behind the last two, a word that describes
-makes the name harmless: `password_policy`, `openai_key_name`.
+The words of a name decide (`secret_words.py`). It is secret in three cases:
+
+- Its last word is one of `SECRET_WORDS`, as in `client_pin`, or has one of `SECRET_ENDINGS`, as in
+  `dbpassword`, or is `key` or `token` after one of `KEY_QUALIFIERS`, as in `api_key`. Words of
+  `QUALIFIERS` may follow: `client_pin_prod`.
+- It has one of `ALWAYS_SECRET_WORDS`, such as `password`, in any position.
+- It has the name of a service, one of `VENDORS`, and `key` or `token`.
+
+In the last two cases, a later word of `DESCRIPTION_WORDS` makes the name harmless:
+`password_policy`, `openai_key_name`.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ _LONGEST_NAME: Final = 500
 """Only so many characters of a name are compared."""
 _SHORTEST_KEY: Final = 16
 _LONGEST_KEY: Final = 4096
+"""Lengths of values that can be API keys."""
 
 _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 """A word of a name in `camelCase`, `snake_case` or `UPPER_CASE`."""
@@ -136,11 +143,14 @@ def is_secret(name: str, value: object) -> bool:
     if has_hint and _RANDOM_TEXT.search(value) is not None:
         return True
 
-    return find_api_keys(value) == [value.strip()]
+    return find_api_keys(value) == [value.strip()]  # the whole value is one key
 
 
 def mentions_secret(text: str) -> bool:
-    """Return True if `text`, a name or a sentence, mentions a secret such as a password."""
+    """Return True if `text` mentions a secret such as a password.
+
+    `text` is the name or the sentence of a question of a model to the user.
+    """
     is_name = " " not in text.strip()
     if is_name:
         return is_secret_name(text)
@@ -150,6 +160,9 @@ def mentions_secret(text: str) -> bool:
 
 
 def may_hold_secret(path: str) -> bool:
-    """Return True if the setting at `path` may contain a secret, also by mistake."""
+    """Return True if the setting at `path` may contain a secret, so that errors do not show it.
+
+    `MISPLACED_SECRET_KEYS` are settings in which users write one by mistake, such as `base_url`.
+    """
     keys = _PATH_SEPARATORS.split(path)
     return any(key in MISPLACED_SECRET_KEYS or is_secret_name(key) for key in keys)

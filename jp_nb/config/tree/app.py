@@ -3,8 +3,9 @@
 Unknown keys are errors, except in `model.parameters`. JP is another program that reads the same
 files, so the settings that only JP has are accepted and ignored. A text in an unknown form is a
 `ValueError` with the accepted forms. The types and merge rules of settings, such as `Flag` and
-`APPEND_SET_MERGE`, are in `base.py`; `before(read)` normalizes the forms in which a value may be
-written.
+`APPEND_SET_MERGE`, are in `base.py`. `before(read)` calls `read` with a value as it is written, and
+validates the result. `table()` is the default of a table: one with the defaults of all its fields.
+The texts below fields are their descriptions in `docs/reference/settings.md`.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
@@ -43,7 +44,7 @@ ReasoningDisplay = Literal["full", "hidden", "static"]
 def _read_display(value: Any) -> Any:
     if value in get_args(ReasoningDisplay):
         return value
-    if value in ("summary", "progress", "timer"):  # animated displays of a terminal
+    if value in ("summary", "progress", "timer"):  # JP animates these in a terminal
         return "static"
     if (number := read_number(value)) is not None:
         return number
@@ -79,7 +80,8 @@ def _read_host(value: str) -> str:
 
 ImageHost = Annotated[str, AfterValidator(_read_host)]
 REMOTE_IMAGES: Final = ("style", "remote_images")
-"""Path of the hosts whose images are loaded. A host receives the address of each image."""
+"""Path of the hosts whose images are loaded. No tool may change it (`proposal_reading.py`): a host
+receives the address of each image, with any data that a tool has put into it."""
 
 
 class Style(ConfigTable):
@@ -203,7 +205,7 @@ class Extend(ShortTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """Return the table of a text, which is the path."""
+        """Return the table for a value that is not a table: a text, which is the path."""
         if isinstance(value, str):
             return {"path": value, "strategy": "before"}
         raise UnexpectedValueError("a path, or a table of path and strategy", value)
@@ -219,7 +221,8 @@ def _check_relative(value: str) -> str:
 class AppConfig(ConfigTable):
     """Settings of a configuration file itself."""
 
-    # The docstring describes the fields without a table in `docs/reference/settings.md`.
+    # The reference lists the fields that are tables as sections of their own. The docstring is the
+    # title of the others, which are settings of a file.
 
     inherit: Flag | None = None
     """`false` to ignore all weaker configuration files. Only in files."""

@@ -59,9 +59,9 @@ class RecordedImages:
     """Finds images by digest. An image is decoded when it is first used."""
 
     def __init__(self) -> None:
-        # By digest: entries that were not decoded yet, and the image, or the reason why it is
-        # missing.
+        # Entries that were not decoded yet, by digest.
         self._entries: dict[str, list[ImageEntry]] = {}
+        # The decoded image, or the reason why it is missing, by digest.
         self._read: dict[str, Image | str] = {}
 
     def add(self, entry: ImageEntry) -> None:
@@ -123,7 +123,7 @@ def format_omission_note(what: str, why: str) -> str:
 
 def _read(entry: ImageEntry) -> Image | str:
     """Return the image in `entry`, or the reason why it cannot be used."""
-    if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+    if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:  # 4 characters of Base64 have 3 bytes
         return f"its record is longer than {MAX_IMAGE_BYTES} bytes"
 
     try:

@@ -1,8 +1,10 @@
 """Outcomes of questions, as the record stores them.
 
-The record stores `outcome` (answered, cancelled, redacted) and a `reason`. The *end* of a question
-is one word for both, such as `declined`. `outcome_words.py` has the texts about it for user and
-model.
+The record stores `outcome` (answered, cancelled, redacted) and a `reason`, which are those of JP:
+another program that reads the same records. JP knows few reasons, so `metadata.end` also stores the
+*end* of the question, one word for outcome and reason, such as `declined`. `outcome_words.py` has
+the texts about it for user and model.
+
 
 Source: `docs/record.md`, `docs/turns.md`.
 """
@@ -42,16 +44,16 @@ REASONS: Final[Mapping[QuestionEnd, str]] = {
     "invalid": "invalid_static_answer",
     "failed": "backend_error",
 }
-"""Stored reason of each end without an answer."""
+"""Stored reason of each end without an answer. It is `user` if the user saw the question."""
 SEEN_ENDS: Final = frozenset(end for end, reason in REASONS.items() if reason == "user")
 """Ends of a question that the user saw and did not answer."""
 _NOT_STORED: Final = frozenset[QuestionEnd](["denied", "invalid", "failed"])
-"""Ends that only the reason stores."""
+"""Ends that are not stored in the metadata, as the reason belongs to no other end."""
 _BY_NAME: Final[Mapping[str, QuestionEnd]] = {
     **{reason: end for end, reason in REASONS.items() if reason != "user"},
     **{end: end for end in REASONS},
 }
-"""Ends by their names, and by reasons that belong to one end."""
+"""Ends by their stored names, and by reasons that belong to one end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class QuestionOutcome:
         end: `answered`, or why there is no answer: `declined` (left open), `unavailable` (no user
             was available), `denied` (only a user may answer), `invalid` (the prepared answer does
             not fit), `failed` (no model could answer), `open` (there is no outcome yet), and so on.
-            No tool receives one of the last four.
+            No tool receives `denied`, `invalid`, `failed`, or `open`.
         channel: Source of the outcome. For the user, it is `form`, `stdin`, or `terminal`.
             Otherwise it is `configured`, `answers` (an answers file), `remembered`, or `model`.
             None for an automatic answer, or if it is unknown.
@@ -71,8 +73,8 @@ class QuestionOutcome:
             `refused` if the user pressed Decline, and was not only left open.
         by: Name of the user, if several users share the notebook. It is not verified.
         is_secret: True if the answer is a secret, which is not recorded.
-        unexpected: Stored reason that is not one of `REASONS`, or another stored end of an
-            answered question.
+        unexpected: Stored text that this version does not write. Without an answer, it is a reason
+            that is not one of `REASONS`. With an answer, it is an end other than `answered`.
     """
 
     end: QuestionEnd
@@ -135,17 +137,21 @@ def make_inquiry_response(
 
 
 def read_question_outcome(response: InquiryResponse) -> QuestionOutcome:
-    """Return the outcome that `response` stores. Any record can be read."""
-    stored = response.metadata.get("end")
+    """Return the outcome that `response` stores. Unknown ends and reasons are no error."""
+    stored_end = response.metadata.get("end")
     reason = response.reason
-
-    end: QuestionEnd = "answered"
-    unexpected = stored if isinstance(stored, str) and stored != "answered" else None
+    end: QuestionEnd
+    unexpected: str | None = None
 
     if response.outcome == "cancelled":
         # Older records have only the reason.
-        end = _BY_NAME.get(str(stored)) or _BY_NAME.get(str(reason), "cancelled")
-        unexpected = None if reason in REASONS.values() else reason
+        end = _BY_NAME.get(str(stored_end)) or _BY_NAME.get(str(reason), "cancelled")
+        if reason not in REASONS.values():
+            unexpected = reason
+    else:
+        end = "answered"
+        if isinstance(stored_end, str) and stored_end != "answered":
+            unexpected = stored_end
 
     is_secret = response.outcome == "redacted"
     outcome = read_outcome_fields(end, response.metadata)

@@ -79,9 +79,10 @@ def make_edits_block(arguments: Mapping[str, JsonValue], structured: JsonValue) 
     if not edits:
         return Report("", "")
 
-    count = len(list_applied_edits(structured))
+    count = len(list_applied_edits(structured))  # also of those beyond the limit
     title = f"{count} applied {pluralize('edit', count)}"
-    return Report(make_details_block(title, make_code_block(edits, "diff")), indent_text(edits))
+    block = make_details_block(title, make_code_block(edits, "diff"))
+    return Report(markdown=block, text=indent_text(edits))
 
 
 def _list_difference(

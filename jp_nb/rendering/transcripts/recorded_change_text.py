@@ -25,22 +25,24 @@ from jp_nb.record.reading.turn_view import ConfigChange
 from jp_nb.rendering.report import MAX_CELL_CHARS
 from jp_nb.rendering.transcripts.event_text import format_approver, format_name
 from jp_nb.rendering.transcripts.setting_text import Toolsets, split_change
-from jp_nb.text import (
-    MAX_FEW_NAMES,
-    one_line,
-)
+from jp_nb.text import MAX_FEW_NAMES, one_line
 
 
 def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
-    """Return a recorded change in one line, with the tools that proposed it."""
-    if change.begins_again:
+    """Return a recorded change in one line, with the tools that proposed it.
+
+    `toolsets` has the names of the tools of each toolset, which is shown in place of all its tools.
+    """
+    if change.begins_again:  # it only discards all earlier settings
         return f"⟳ configuration reset{_format_proposers(change)}"
 
-    words, delta = split_change(change.delta, toolsets)
+    # For example, `model openai/gpt-5` and `tools on: notebook`, and the settings without words.
+    words, other_settings = split_change(change.delta, toolsets)
     changes: list[str] = []
-    if settings := ", ".join(_format_settings(delta)):
+    if settings := ", ".join(_format_settings(other_settings)):
         changes.append(one_line(settings, limit=300))
 
+    # At a reverted path, the value of the configuration files applies again.
     reverted = frozenset(change.taken_back)
     unset_paths = [path for path in change.unsets if path not in reverted]
     reverted_paths = [path for path in change.unsets if path in reverted]
@@ -57,9 +59,9 @@ def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
 
 def _list_paths(paths: Sequence[str]) -> str:
     """Return paths in one line. An untrusted record may have very many."""
-    # Each path has at least one character, so `one_line` would cut further paths.
+    # Each path has at least one character, so further paths would be cut off anyway.
     listed = ", ".join(map(mask_path, paths[:MAX_CELL_CHARS]))
-    return one_line(listed, limit=200)
+    return one_line(listed, limit=MAX_CELL_CHARS)
 
 
 def _format_settings(
@@ -83,7 +85,10 @@ def _format_settings(
 
 
 def mask_path(path: str) -> str:
-    """Return `path` without list items that may be secrets."""
+    """Return `path` without list items that may be secrets.
+
+    The path of a list item ends with the item itself, as an `Element`: `arguments["--key=x"]`.
+    """
     try:
         keys = parse_path(path)
     except ConfigError:
@@ -100,7 +105,10 @@ def mask_path(path: str) -> str:
 
 
 def _format_proposers(change: ConfigChange) -> str:
-    """Return the tools that proposed a change, together if they were approved in the same way."""
+    """Return the tools that proposed a change: ` (proposed by a, b, applied by you)`, or "".
+
+    Tools whose proposals were approved in the same way are listed together.
+    """
     tools_by_approval: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
         tools = tools_by_approval.setdefault(_format_approval(call), {})
@@ -137,7 +145,11 @@ def _limit_names(names: Iterable[str]) -> list[str]:
 
 
 def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
-    """Return the rule of a record in words."""
+    """Return the conditions of a recorded rule, which approved or denied a call, in words.
+
+    The fields of `rule` are unchecked: `when`, the expected arguments by name, and `only_these`,
+    true if no other arguments are allowed.
+    """
     when = rule.get("when")
     if not isinstance(when, dict):
         when = {}

@@ -1,5 +1,9 @@
 """Changes that the user requests with `-c` and `-m`, in a cell or for a run.
 
+A *partial* configuration has only the settings that its source sets. A `Change` merges a partial
+one (`delta`) into the configuration, and unsets paths (`unsets`).
+
+
 Source: `docs/configuration.md`, `docs/decisions.md` D34.
 """
 
@@ -29,11 +33,11 @@ LOAD_PATHS = "config_load_paths"
 def read_requested_changes(
     text: str, current: Partial, files: ConfigFiles
 ) -> list[tuple[Change, Layer | None]]:
-    """Return the changes of `-c TEXT` on top of `current`, each with its file, if it has one.
+    """Return the changes of `-c TEXT`, each with its file, if it has one.
 
-    A name may stand for several files, of which each one is applied after the one before. The
-    changes have models in place of aliases, because an alias can have another meaning later. A file
-    may define the aliases that it uses itself.
+    They are to be applied to `current`, the configuration so far, one after the other: a name may
+    stand for several files. The changes have models in place of aliases, because an alias can have
+    another meaning later. A file may define the aliases that it uses itself.
 
     Raises:
         ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
@@ -61,10 +65,10 @@ def read_requested_changes(
                 path=CASSETTE_TABLE,
             )
 
-        # The aliases are those after the change. To apply it is slow, so it is done only if there
-        # are aliases to resolve, or later changes to apply.
-        delta, unresolved_aliases = resolve_references(change.delta, {})
-        if unresolved_aliases or len(found) > 1:
+        # The change may define aliases, so it is applied first. That is slow, and only needed if it
+        # uses aliases, which are unresolved without any definition, or if later files follow.
+        delta, used_aliases = resolve_references(change.delta, {})
+        if used_aliases or len(found) > 1:
             current = apply_change(current, change)
             delta, _ = resolve_references(change.delta, get_aliases(current))
         changes.append((Change(delta, change.unsets), source))
@@ -79,7 +83,7 @@ def make_model_partial(reference: Any, current: Partial) -> Partial:
 
 
 def to_store(partial: Partial) -> Partial:
-    """Return `partial` as a record stores it.
+    """Return `partial`, a whole configuration, as a record stores it.
 
     Its lists and tables replace those of lower layers, instead of being merged with them. Settings
     that only files may have are omitted.
@@ -108,6 +112,9 @@ def read_overrides() -> list[Directive]:
 def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """Return `base` with the `-c` arguments of `jp-nb run` (D34).
 
+    `base` is the part of the configuration above that of `files`: the base of a conversation, or {}
+    for the arguments alone.
+
     Raises:
         ConfigError: An argument, or the configuration with all of them, is not valid.
     """
@@ -115,11 +122,12 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     if not directives:
         return base
 
-    below = merge_layers(files.load_layers())
+    files_partial = merge_layers(files.load_layers())
     for directive in directives:
-        current = merge_partials(below, base)
+        current = merge_partials(files_partial, base)
+        # Only the changes of a turn are recorded with their files.
         for change, _file in read_requested_changes(directive.text, current, files):
             base = apply_change(base, change)
 
-    validate_config(merge_partials(below, base))
+    validate_config(merge_partials(files_partial, base))
     return base

@@ -4,6 +4,10 @@ An open provider keeps its connections. If a cassette is in use, each provider i
 that records or replays (`cassette_provider.py`). In a headless run, it is also wrapped in one that
 reports each request to the runner (`paced_provider.py`).
 
+Settings can also add providers: a *server* has the name and address that the user chose. The
+provider `scripted` answers from a script of replies, and its state belongs to the session.
+
+
 Source: `docs/architecture.md`, `docs/cassettes.md`.
 """
 
@@ -52,7 +56,7 @@ class ProviderPool:
         self,
         get_cassettes: Callable[[], Cassettes],
         make_scripted: Callable[[], Provider],
-        hide: Callable[[str], str] = str,
+        hide: HideSecrets = str,
     ) -> None:
         self._get_cassettes = get_cassettes
         self._make_scripted = make_scripted
@@ -67,8 +71,8 @@ class ProviderPool:
         Raises:
             ConfigError: There is no such provider, or the cassette cannot be used.
         """
-        llm.require(name)
-        configured = llm.get_settings(name)  # a known name may have no settings
+        llm.require(name)  # raises if it is neither a provider nor a server
+        configured = llm.get_settings(name)  # None for a provider that has no settings
         settings: dict[str, Any] = configured.model_dump() if configured is not None else {}
 
         cassette = self._get_cassettes().active
@@ -106,10 +110,11 @@ class ProviderPool:
 
 
 def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
-    """Check that `model` can be asked `text`. Sends nothing.
+    """Check that a turn with the request `text` to `model` can begin. Sends nothing.
 
     Raises:
-        ConfigError: No model is configured; the message lists those of `llm`.
+        ConfigError: `model` is the default, which stands for no choice; the message lists the
+            models of `llm`. Or an address cannot be used.
         ProviderError: The key is missing.
     """
     try:

@@ -1,5 +1,8 @@
 """The failed lines of user code: their numbers, excerpts around them, and the names in them.
 
+`error_request.py` puts them into a request to the model about the error of the last cell.
+
+
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
 
@@ -33,19 +36,23 @@ def find_failed_lines(summary: traceback.FrameSummary) -> range:
 def find_written_line(
     raw_cell: str, source: str, line: int | None
 ) -> tuple[str, int | None] | None:
-    """Return `raw_cell` and its line for `line` of `source`, which IPython made of it.
+    """Return the cell as the user wrote it, and the number of its failed line.
 
-    None if IPython changed that line: then `source` is more helpful.
+    IPython ran `source`, a translation of `raw_cell`. It removes empty lines at the beginning and
+    replaces lines such as `!ls`; all other lines keep their numbers. The error is at `line` of
+    `source`. If `source` is unknown (""), `line` is returned if the cell has it.
+
+    Return None if IPython changed the failed line, since then only `source` explains the error.
     """
     written_lines = raw_cell.splitlines()
-    while written_lines and not written_lines[0].strip():  # IPython removes these
+    while written_lines and not written_lines[0].strip():
         del written_lines[0]
 
     written = "\n".join(written_lines)
     source_lines = source.splitlines()
     has_line = line is not None and 0 < line <= len(written_lines)
 
-    if not source_lines:  # IPython's source is not known
+    if not source_lines:
         return written, line if has_line else None
     if line is None or not has_line or line > len(source_lines):
         return None
@@ -57,9 +64,13 @@ def find_written_line(
 def iter_named_values(
     frame: FrameType, summary: traceback.FrameSummary
 ) -> Iterator[tuple[str, object]]:
-    """Yield the names in the failed lines with their values, in order.
+    """Yield the variables in the failed lines of a call with their values, in order.
 
     Modules, built-in functions, and names without a value are omitted.
+
+    Args:
+        frame: The frame of the call.
+        summary: The line at which it failed.
     """
     lines = linecache.getlines(summary.filename, frame.f_globals)
     failing = find_failed_lines(summary)
@@ -74,14 +85,16 @@ def iter_named_values(
         else:
             continue
 
-        # For a name that is no built-in one, `frame` is a default that no value of the user is.
-        is_builtin = value is getattr(builtins, name, frame)
+        is_builtin = hasattr(builtins, name) and value is getattr(builtins, name)
         if not isinstance(value, ModuleType) and not is_builtin:
             yield name, value
 
 
 def find_variable_names(code: str) -> list[str]:
-    """Return the variables in lines of code, in order, without attributes."""
+    """Return the variables in lines of code, in order, without attributes.
+
+    The lines may be a part of a statement.
+    """
     code = textwrap.dedent(code)
     with_body = f"{code.rstrip()}\n    pass"  # if `code` is the first line of a block
     for complete_code in (code, with_body):
@@ -114,10 +127,14 @@ def _iter_token_names(code: str) -> Iterator[str]:
 
 
 def format_excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
-    """Yield numbered `lines`, those nearest to the failing ones within `room` characters.
+    """Yield the lines nearest to the first failing one, with their numbers.
 
-    An arrow marks each failing line. At least one line is kept. If lines above or below are
-    omitted, a line has their number.
+    An arrow marks each failing line. If lines above or below are omitted, a line has their number.
+
+    Args:
+        lines: Consecutive lines of code by their numbers.
+        failing: Numbers of the failing lines. If it is empty, the first lines are kept.
+        room: Maximum number of characters. At least one line is kept.
     """
     width = len(str(max(lines, default=0)))
     texts: dict[int, str] = {}
@@ -125,12 +142,14 @@ def format_excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator
         mark = "→" if number in failing else " "
         texts[number] = f"{mark} {number:>{width}} {line[:MAX_SOURCE_LINE_CHARS]}"
 
-    center = failing.start or 1
+    center = failing.start
     nearest_first = sorted(texts, key=lambda number: (abs(number - center), number))
     total_sizes = accumulate(len(texts[number]) + 1 for number in nearest_first)
     sized = zip(nearest_first, total_sizes, strict=True)
     fitting = {number for number, total_size in sized if total_size <= room}
     kept = fitting or set(nearest_first[:1])
+
+    # The kept lines are consecutive: sizes only grow, so all nearer lines fit as well.
 
     above_count = sum(number < min(kept, default=0) for number in texts)
     below_count = len(texts) - len(kept) - above_count
