@@ -3,6 +3,11 @@
 A turn can continue if it does not end with an answer of the model: after a request, a tool call, or
 a result of a tool, or if the answer was cut. `%jp resume` continues it.
 
+If it is *unanswered*, so without any text or call of the model, it may end with a mark
+(`unanswered_turns.py`): a configuration change that reverts the changes before it, which were made
+for this turn. They apply again if the turn is resumed.
+
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 
@@ -39,10 +44,11 @@ class InterruptedTurn:
         turn: Its number, counted from 0.
         request: Its first request.
         open_calls: Its tool calls without a response (`unfinished_calls.py`).
-        finished: Finished calls of the same response as the open calls.
+        finished: Finished calls of the same response as the open calls. They do not run again.
         is_unanswered: True if the model sent no text and no call in the turn.
-        taken_back: Configuration changes for the turn, which were reverted as it failed.
-        untrusted_changes: Number of such changes in the untrusted part of the record.
+        taken_back: Reverted changes, which apply again.
+        untrusted_changes: Number of reverted changes that do not apply again, because they are in
+            the untrusted part of the record.
     """
 
     turn: int
@@ -63,9 +69,11 @@ def find_interrupted_turn(
 ) -> InterruptedTurn | None:
     """Return the last turn of `stream` if it is incomplete, or None.
 
-    With `ended_early`, the text of the response is incomplete, which the record does not show. The
-    first `untrusted_count` configuration changes are from someone else. `progress` of open calls is
-    by their event ids.
+    Args:
+        stream: The conversation.
+        ended_early: True if the text of the last response is cut: the record does not show it.
+        untrusted_count: Number of the first configuration changes that are from someone else.
+        progress: Progress of open calls in the journal, by their event ids.
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
@@ -103,18 +111,25 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
 
 
 def _list_reverted_changes(stream: ConversationStream) -> list[int]:
-    """Return the numbers of the changes that the mark of the last turn reverts."""
+    """Return the numbers of the changes that the mark of the last turn reverts; [] without one."""
     number = len(stream.deltas)
 
     for entry in reversed(stream.entries):
-        if isinstance(entry, ChatRequest):
+        if isinstance(entry, ChatRequest):  # the last turn has no mark
             break
-        number -= isinstance(entry, ConfigDelta)
-        if read_no_answer(entry) is not None:
-            # `follow` returns what is newly reverted. The second call reads only the last mark.
-            reverted = RevertedChanges()
-            reverted.follow(stream.deltas[:number])
-            return sorted(reverted.follow(stream.deltas[: number + 1]))
+        if not isinstance(entry, ConfigDelta):
+            continue
+
+        number -= 1  # the index of `entry` among the changes
+        if read_no_answer(entry) is None:
+            continue
+
+        # `follow` returns the changes that new marks revert. A mark does not revert changes before
+        # the previous mark, so the earlier ones are read first.
+        reverted = RevertedChanges()
+        reverted.follow(stream.deltas[:number])
+        return sorted(reverted.follow(stream.deltas[: number + 1]))
+
     return []
 
 

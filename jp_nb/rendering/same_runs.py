@@ -52,8 +52,8 @@ def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]
         if after_index is None:
             continue
 
-        last = runs[-1] if runs else SameRun(-1, -1, 0)
-        if last.before_end == index and last.after_end == after_index:
+        last = runs[-1] if runs else None
+        if last is not None and (last.before_end, last.after_end) == (index, after_index):
             runs[-1] = last._replace(length=last.length + 1)
         else:
             runs.append(SameRun(index, after_index, 1))

@@ -171,9 +171,7 @@ class AgentRunner:
             nonlocal has_passed_interrupt
             if future.done():
                 return True
-            has_passed_interrupt = (
-                line.take_interrupt()
-            )  # True once for each one that was passed on
+            has_passed_interrupt = line.take_interrupt()  # True once after an interrupt
             return has_passed_interrupt
 
         while True:

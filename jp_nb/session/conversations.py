@@ -3,7 +3,10 @@
 One of them is active, and gets the next turn. Others stay in the notebook. `%jp new`, `%jp fork`,
 `%jp undo`, `%jp switch`, `%jp resume`, and `%jp drop` use this module. A conversation that is not
 in the notebook yet becomes active through `NextConversation` (`next_conversation.py`). Otherwise,
-`trust.follow` and then `active.follow` continue with the document's new active conversation.
+`trust.follow` and then `active.follow` continue with the document's new active conversation: its
+signature, its journal, and its settings. `active.trust` is made from the document on first use, so
+it is read before the document changes.
+
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D97.
 """
@@ -38,12 +41,13 @@ class ConversationList:
     """The conversations of a notebook. Only `drop` removes one.
 
     Attributes:
-        turn_statuses: Statuses of the turns of this kernel, by conversation and turn.
+        turn_statuses: Statuses of the turns of this kernel, by conversation and turn. Turns add
+            theirs when they end (`turn_runner.py`).
     """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        # The conversation before the active one: its settings can be carried over.
+        # The settings of the conversation before the active one, for `%jp new --keep-config`.
         self._previous: Projection | None = None
         self.turn_statuses: dict[tuple[str, int], str] = {}
 
@@ -65,8 +69,9 @@ class ConversationList:
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
-        With `keep_config`, copy the settings of the old one. If the user typed `%jp new` before
-        `%jp new --keep-config`, the old one is unused, and the one before it counts.
+        With `keep_config`, copy the settings of the old one. Without it, a notice proposes that. So
+        the user may now run `%jp new --keep-config`, and wants the settings of the conversation
+        before the one that `%jp new` has just made, which is still unused.
 
         Raises:
             ConfigError: The copied settings are not valid any more.
@@ -78,6 +83,7 @@ class ConversationList:
         if keep_config and active.is_unused and self._previous is not None:
             previous = self._previous
 
+        # Each new conversation inherits the providers (`INHERITED`), and this one also the model.
         stream = active.create_conversation()
         NextConversation(stream, inherits=(*INHERITED, MODEL_PATH)).activate(active)
 
@@ -130,7 +136,7 @@ class ConversationList:
         count = self._active.document.conversation.turn_count
         if not count:
             raise UsageError("there is no turn to undo: this conversation has none yet")
-        self.fork(count - 2)
+        self.fork(count - 2)  # turns count from 0; -1 keeps none
 
     def switch(self, name: str) -> bool:
         """Make another conversation of the notebook active; return False if it already is.
@@ -141,7 +147,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        trust = active.trust  # loaded before the switch
+        trust = active.trust
 
         if not switch_conversation(active.document, name, clock=active.clock):
             return False
@@ -169,7 +175,8 @@ class ConversationList:
         document.others.insert(0, recovered.stored)
 
         try:
-            identifier = list_conversations(document)[1].id  # the first one is the active one
+            # The first one is the active one, and the next one is that of `insert`.
+            identifier = list_conversations(document)[1].id
             switch_conversation(document, identifier, clock=active.clock)
         except StorageError:
             document.others.remove(recovered.stored)
@@ -177,9 +184,11 @@ class ConversationList:
 
         trust.follow()
         active.follow(is_stored=False)
+        # The progress of its tool calls, in the new journal.
         active.journal_use.keep_progress(recovered.calls)
         active.journal.restorable.remove_restored(recovered)
-        add_interrupted_notice(active, append_finished_calls(active))
+        finished_tools = append_finished_calls(active)
+        add_interrupted_notice(active, finished_tools)
 
         self._announce_next_restorable()
         return True

@@ -1,4 +1,4 @@
-"""Times and ids of new entries: real times and random ids, or reproducible ones.
+"""Times and ids of entries: real times and random ids, or reproducible ones.
 
 A run that is repeated, for example in a build with `SOURCE_DATE_EPOCH`, makes the same record with
 reproducible ones.
@@ -24,6 +24,8 @@ from jp_nb.record.entries.timestamps import parse_timestamp
 
 Clock = Callable[[], datetime]
 """Returns the current time with its time zone."""
+IdFactory = Callable[[], str]
+"""Returns a new id of an entry."""
 
 
 def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
@@ -36,9 +38,6 @@ def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str
     candidates = (f"jp-c{number}" for number in count(tenths))
     return next(candidate for candidate in candidates if candidate not in taken)
 
-
-IdFactory = Callable[[], str]
-"""Returns a new id."""
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LENGTH = 7
@@ -82,9 +81,10 @@ class ReproducibleClock:
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:
-        """Return the time of the entry with index `position`.
+        """Return the time of a new entry with index `position`.
 
-        It is later than `last`, the timestamp of the entry before it.
+        It is later than `last`, the timestamp of the entry before it; "" for the first entry. That
+        one may have a real time, if an earlier run was not reproducible.
         """
         moment = self.epoch + min(position * REPRODUCIBLE_STEP, _LATEST - self.epoch)
         last_moment = parse_timestamp(last)
@@ -92,15 +92,15 @@ class ReproducibleClock:
             return moment
         return min(last_moment, _LATEST) + REPRODUCIBLE_STEP
 
-    def ids(self, conversation: str) -> IdFactory:
-        """Return a factory of the ids of a conversation's entries."""
+    def make_id_factory(self, conversation: str) -> IdFactory:
+        """Return the factory of ids for the entries of the conversation with that id."""
         numbers = count()
         return lambda: _encode_id(self._derive_number(f"{conversation} {next(numbers)}"))
 
     def make_widget_id(self, number: int) -> str:
-        """Return the widget id of carrier `number`, in the form of ipywidgets.
+        """Return the id of carrier `number`, in the form of ipywidgets. The ids sort by number.
 
-        The ids sort by number.
+        A *carrier* is a widget whose state stores the record of a headless run (`carrier.py`).
         """
         return f"{self._derive_number('carrier') % 16**28:028x}{number:04x}"
 
@@ -134,4 +134,6 @@ def make_epoch_clock(seconds: str) -> ReproducibleClock:
 
 def make_id_factory(clock: Clock, conversation: str) -> IdFactory:
     """Return the factory of a conversation's entry ids: reproducible if `clock` is."""
-    return clock.ids(conversation) if isinstance(clock, ReproducibleClock) else make_random_id
+    if isinstance(clock, ReproducibleClock):
+        return clock.make_id_factory(conversation)
+    return make_random_id

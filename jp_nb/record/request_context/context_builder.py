@@ -1,7 +1,14 @@
 """Build the request context of a conversation from its record.
 
-The context omits turns without a response, entries with a `request_id` that no request has, and
-entries that a compaction replaces. Each other entry is an item of the context (`context.py`).
+The context omits turns without a response, entries that a compaction replaces, and *unresolved*
+entries: their `request_id` should be the id of the user's request, but no request has it. Each
+other entry is an item of the context (`context.py`).
+
+The *head* of a request is all that is not a message, such as instructions and tools. The metadata
+of a response has the head, or its changes, since providers bind reasoning to all that was before it
+(`request_head.py`). The signature of an item is valid (`is_bound`) only if later requests still
+begin in the same way. Its `host` is the mark of the server that it is from (`host_marks.py`).
+
 
 Source: `docs/record.md`.
 """
@@ -30,7 +37,7 @@ class UntrustedProviders(tuple[str, ...]):
     """The providers of a record that someone else may have written.
 
     `Projection.providers` returns them instead of a plain tuple. `build_context` then marks the
-    metadata of the record as not vouched (`ContextItem`).
+    metadata of the record as not vouched (`ContextItem`), and no provider gets it.
     """
 
     __slots__ = ()
@@ -47,9 +54,8 @@ def build_context(
     Of an untrusted record (`UntrustedProviders`), only the metadata of entries that this process
     has appended is sent.
 
-    Turns without a response are omitted, except the current one (`in_turn`). So are entries with an
-    unknown `request_id`. If such an entry is half of a tool call, the other half is omitted too.
-    Compactions apply, except to the current turn.
+    With `in_turn`, the last turn is running: it is kept without a response, and no compaction
+    applies to it. If an unresolved entry is half of a tool call, the other half is omitted too.
     """
     current = stream.turn_count - 1 if in_turn else -1
     hidden = _find_unresolved(stream) | _find_unanswered(stream, except_turn=current)
@@ -83,6 +89,7 @@ def _build(
             change_count += 1
             continue
 
+        # A hidden entry is read too: later heads have only the changes, and its turn has a host.
         if index >= restart:
             context.note_head(entry)
         if isinstance(entry, ChatRequest):
@@ -105,12 +112,13 @@ def _build(
 
 
 def _find_last_restart(entries: Sequence[Entry]) -> int:
-    """Return the index from which on requests do not begin with the earlier requests.
+    """Return the index from which on all requests begin in the same way.
 
-    That is so after a compaction, and after a request that began a new head (`request_head.py`).
+    Requests began differently before the last compaction, and before a response whose request had a
+    whole new head (`begins_head`). The first head is not new.
     """
     start = 0
-    has_head = False
+    has_head = False  # since the last compaction
 
     for index, entry in enumerate(entries):
         if isinstance(entry, Compaction):

@@ -4,6 +4,12 @@ For example, the summary of a question with its answer:
 
     Deploy now? → Yes
 
+The *end* of a prompt is `Answered`, `NotAnswered`, or `Unavailable`, which has the reason why the
+user was not asked (`prompt_ends.py`). A form also has a `FormEnd`, with the end of each page. The
+*card* of a question has the answer in words (`headline`), and the lines below it, such as the
+options (`question_card.py`).
+
+
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
 
@@ -64,6 +70,7 @@ def format_without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
     lines: list[str] = []
     if isinstance(prompt, FormPrompt):
+        # All pages have the same title and asking tool.
         if head := format_head_line(prompt.pages[0]):
             lines.append(head)
 
@@ -72,7 +79,7 @@ def format_without_form(prompt: AnyPrompt) -> str:
 
         return "\n".join([*lines, OPEN_ONLY])
 
-    question = format_titled_question(prompt)
+    question = format_titled_question(prompt)  # in one line, after its title and asking tool
     if isinstance(prompt, QuestionPrompt):
         lines += _list_option_lines(prompt)
     if not lines:
@@ -122,7 +129,9 @@ def _has_card(prompt: SimplePrompt) -> bool:
 
     kind = prompt.question.answer_type
     if isinstance(kind, SelectAnswer):
-        is_bare = all(option.label is option.description is None for option in kind.options)
+        is_bare = all(
+            option.label is None and option.description is None for option in kind.options
+        )
         is_long = len(kind.options) > MAX_ALTERNATIVES
         return kind.multi or kind.other or is_long or not is_bare
 
@@ -162,7 +171,9 @@ def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> Questio
     recorded_type = answer_type.to_record()
     if not isinstance(end, Answered):
         return make_question_card(recorded_type, answered=False)
-    return make_question_card(recorded_type, answer_type.redacted(end.value), answered=True)
+
+    answer_without_secrets = answer_type.redacted(end.value)
+    return make_question_card(recorded_type, answer_without_secrets, answered=True)
 
 
 def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:

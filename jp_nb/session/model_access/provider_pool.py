@@ -113,8 +113,9 @@ def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
     """Check that a turn with the request `text` to `model` can begin. Sends nothing.
 
     Raises:
-        ConfigError: `model` is the default, which stands for no choice; the message lists the
-            models of `llm`. Or an address cannot be used.
+        ConfigError: The user has configured no model, and the default one is a script that only
+            answers the quickstart notebook. The message lists the models of `llm`.
+        ConfigError: An address cannot be used.
         ProviderError: The key is missing.
     """
     try:
