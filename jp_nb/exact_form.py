@@ -5,8 +5,17 @@ The exact form has two notations:
     escaped    for JSON: invisible and confusable characters are JSON escapes: `"ls \u200b"`
     spelled    for other text, in which a backslash is a backslash: `⟨U+200B⟩`; also for each `⟨`
 
-A character is *confusable* if it looks like another one, such as a slash of mathematics. For text
-that is only read, `text.py` is enough.
+A character is *confusable* if it looks like another one, such as a slash of mathematics. Each kind
+of text has its function:
+
+    escape_invisible  JSON and arguments, in one line
+    spell_invisible   names and labels, in one line
+    spell_lines       code, line by line
+    spell_editable    the text in an edit box; `unspell` reads it
+    spell_prose       questions and plans, which may have emoji
+    spell_hidden      files of the project: only characters that hide something are spelled
+
+For text that is only read, `text.py` is enough.
 """
 
 from __future__ import annotations
@@ -79,7 +88,10 @@ def spell_invisible(text: str) -> str:
 
 
 def spell_editable(text: str) -> str:
-    """Return `text` for an edit box; `unspell` is the inverse."""
+    """Return `text` for an edit box; `unspell` is the inverse.
+
+    A space or tab at the end of a line is spelled out, because a box does not show it.
+    """
     return _WHITE_AT_END.sub(_spell_match, _escape(text, _spell_in_box, "⟨"))
 
 
@@ -125,7 +137,10 @@ def _is_hidden(char: str) -> bool:
 
 
 def spell_lines(text: str) -> tuple[str, list[str]]:
-    """Return the number of lines of `text` in words, and each line in exact form."""
+    """Return the number of lines of `text` in words, and each line in exact form.
+
+    A tab is shown as `⇥` and a tab.
+    """
     if not text:
         return "empty", []
 

@@ -4,8 +4,10 @@
 brackets is an `Element`; after `mark_items`, only items of lists are Elements, and keys of maps are
 plain.
 
-The readers add each error to a list of problems, so that the tool gets all of them at once.
-`proposal.py` then checks whether the tool may make the change.
+The readers add each error to a list of problems, so that the tool gets all of them at once. A
+`Problem` has a `message` and the `expected` values for the tool, and a `short_message` for the line
+that the user reads (`refusal.py`). `proposal.py` then checks if the tool may make the change.
+
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
@@ -96,7 +98,8 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
     if problem.kind == "unknown_key":
         return Problem(path, "unknown field", value, expected, short_message="no such setting")
 
-    # The text for the user omits a value that may be a secret. Then this one omits it too.
+    # `describe_found` returns the value in quotes, but not one that may be a secret: then this text
+    # omits it too.
     text_for_user = problem.cause or describe_found(value, path)
     is_shown = repr(value) in text_for_user
     if isinstance(value, str) and is_shown and expected.startswith("one of "):
@@ -147,6 +150,7 @@ def _find_unset_problem(path: str, keys: PathKeys) -> Problem | None:
 
         if parent.kind == "json":
             return make_problem("a free-form value can only be unset as a whole")
+        # `field.0` instead of `field["item"]`: the index of an item may change.
         if parent.kind == "list" and is_index(key) and not isinstance(key, Element):
             return make_problem("an item of a list is named by its value", 'expected field["item"]')
 
@@ -170,7 +174,7 @@ def _find_unset_problem(path: str, keys: PathKeys) -> Problem | None:
 def _can_be_unset(node: SchemaNode, parent: SchemaNode) -> bool:
     """Return True for a list, an item of a list, and a value that may be missing in its parent.
 
-    A table cannot be unset: a deeper rule may deny access to a part of it.
+    A table cannot be unset: a deeper access rule may deny the tool a part of it.
     """
     if node.kind == "list" or parent.kind == "list":
         return True

@@ -161,7 +161,8 @@ def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
     if hasattr(type(method), "__get__"):  # bind it, as an access by the instance does
         method = method.__get__(value, type(value))
 
-    # The hints that the method accepts: the proposal does not define a fixed set.
+    # Keyword arguments for the method. The proposal has no fixed set, so a method may accept only
+    # some of them.
     hints: dict[str, object] = {"multimodal": budget.images > 0, "max_chars": budget.chars}
     parameters = inspect.signature(method).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())

@@ -70,6 +70,7 @@ class ServerProfile(ConfigTable):
 
 
 def _read_dialect(value: Any) -> Any:
+    """Return the dialect for a provider's name, which stands for its usual API."""
     names = {"openai": "chat", "anthropic": "messages", "google": "interactions"}
     return names.get(value, value) if isinstance(value, str) else value
 

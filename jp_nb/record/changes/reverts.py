@@ -2,8 +2,14 @@
 
 The user reverts all that a source such as a file still owns (`-C NAME`), or one value, whoever set
 it (`-C KEY=VALUE`). A revert is a change itself: it unsets the paths, and gives them their earlier
-values and owners (`claims.py`). The last key of a path may be an `Element`: an item of a list, by
-its name or its value.
+values and owners. The last key of a path may be an `Element`: an item of a list, by its name or its
+value.
+
+A *claim* of a change names the owner of a path, the source that set it, by hashes (`claims.py`); it
+is `UNCLAIMED` if no source owns the path. The `steps` of a conversation are its base configuration,
+then each change, with the settings after it (`after`) and those of the layers `below` the
+conversation (`config_step.py`).
+
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
@@ -26,7 +32,7 @@ from jp_nb.record.changes.provenance import paths_overlap
 
 
 class Revert(NamedTuple):
-    """A change that reverts other changes, with its claims."""
+    """A change that reverts other changes, with its claims: the owner by path."""
 
     change: Change
     claims: dict[str, JsonValue]
@@ -44,8 +50,9 @@ def revert_source(
 ) -> Revert:
     """Return the revert of all that the source with one of `hashes` still owns.
 
-    Each path gets its value before all changes of the source. Paths that another source has set
-    since, and paths without owner, are unchanged. For `unclaimed` see `Claims`.
+    Each path gets its value before the last successive changes of the source. Paths that another
+    source has set since, and paths without owner, are unchanged. Paths in `unclaimed`, which
+    environment variables set, have no owner.
     """
     targets: list[tuple[PathKeys, _State]] = []  # each path with the state to return to
     for keys in Claims(steps, unclaimed).list_owned(hashes):
@@ -70,7 +77,8 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
     while len(states) > 1 and states[-1].value == value:
         states.pop()
 
-    if states[-1].value == value:  # unchanged since the beginning
+    # All states have this value, so there is no earlier one but that of the layers below.
+    if states[-1].value == value:
         states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
 
     return _make_revert(steps[0].below, [(keys, states[-1])])

@@ -4,6 +4,10 @@ Providers reject a call without a result, a result without a call, and a convers
 begin with a request. A repair corrects this, because a kernel may end between any two entries.
 Repairing twice changes nothing.
 
+A *pair* is a tool call with its response, or a question with its answer (`pairs.py`). In a turn,
+requests without a response are `unanswered`, and responses without a request are `loose`.
+
+
 Source: `docs/record.md`.
 """
 
@@ -109,7 +113,8 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
         if index in matched.loose:
             continue
 
-        # Responses are in the order of their calls, before the next message.
+        # Add the delayed responses whose place is before this entry: responses are in the order of
+        # their calls, before the next message.
         if isinstance(entry, ToolCallResponse):
             earlier_calls = [call for call in delayed if call < calls[index]]
             result += [delayed.pop(call) for call in earlier_calls]
@@ -119,16 +124,19 @@ def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
 
         if index not in matched.unanswered:
             result.append(item)
-        elif isinstance(entry, ToolCallRequest):
-            result.append(item)
-            if resumes:
-                continue
+            continue
+        if not isinstance(entry, ToolCallRequest):  # a question without an answer
+            continue
 
-            response = Item(_make_interrupted_response(entry))
-            if _has_answered_sibling(turn, index, matched.loose):
-                delayed[index] = response
-            else:
-                result.append(response)
+        result.append(item)
+        if resumes:
+            continue
+
+        response = Item(_make_interrupted_response(entry))
+        if _has_answered_sibling(turn, index, matched.loose):
+            delayed[index] = response
+        else:
+            result.append(response)
 
     return [*result, *delayed.values()]
 
@@ -140,7 +148,7 @@ def _make_interrupted_response(call: ToolCallRequest) -> ToolCallResponse:
 
 
 def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> bool:
-    """Return True if `call`, or a later call of the same message, has a response below.
+    """Return True if another call of the same message has a response after index `call`.
 
     An added response then has to follow all calls of the message, because providers take the
     results together.
@@ -165,7 +173,8 @@ def _drop_trailing_turn_starts(items: Sequence[Item]) -> list[Item]:
 
 def _put_one_turn_start_first(items: list[Item]) -> list[Item]:
     """Let exactly one turn start precede the first request."""
-    if not any(item.is_event and not item.is_turn_start for item in items):
+    has_turn = any(item.is_event and not item.is_turn_start for item in items)
+    if not has_turn:
         return items
 
     request = _find_first_request(items)

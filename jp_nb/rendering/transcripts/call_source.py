@@ -23,10 +23,11 @@ from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 
 def find_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
-    """Return Python code that repeats `call` with the arguments of its run.
+    """Return Python code that repeats `call` with its arguments, also if the user edited them.
 
-    A function of the notebook is called directly if its arguments are JSON values. Otherwise the
-    code uses `jp.call`, which converts the arguments, for example to dates and models.
+    `tool` is the Python tool that was called; None for another tool, such as one of a server. Its
+    function is called directly if its arguments are JSON values. Otherwise the code uses `jp.call`,
+    which runs a tool without a model, and converts arguments, for example to dates.
     """
     source = _write_function_call(call, tool, namespace) if tool is not None else None
     lines = [source or _write_tool_call(call, namespace)]
@@ -46,7 +47,7 @@ def _write_function_call(
     """
     # The notebook may have the tool or its function under another name.
     name = _find_name((tool, tool.function), tool.__name__, namespace)
-    values = tool.validate_arguments(call.arguments)  # None if they are not valid
+    values = tool.validate_arguments(call.arguments)  # as Python values; None if not valid
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
 
