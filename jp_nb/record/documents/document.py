@@ -3,6 +3,10 @@
 `Document.load` checks the `jp` object in the metadata of the notebook, which may be from someone
 else (`record_shape.py` has its form), and `Document.to_json` returns the object to store.
 
+If several pages share a notebook, earlier entries are in *segments*, further keys of the metadata.
+The open page or `read_segments` joins them before a record is loaded (`segments.py`).
+
+
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33, `docs/record.md`.
 """
 
@@ -94,7 +98,8 @@ class Document:
                 place="jp.version",
             )
 
-        # Such an object is a result of `read_segments`.
+        # `read_segments` returns such an object if it cannot join them: `broken` is the number of
+        # the segment.
         if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):
             number = value["broken"]
             raise StorageError("a segment is missing or was changed", place=f"jp.{number}")
@@ -139,7 +144,7 @@ class Document:
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:
-        """Return the ids of all conversations."""
+        """Return the ids of all conversations. A damaged one may have none."""
         return {self.conversation.id, *filter(None, map(get_conversation_id, self.others))}
 
     def list_stored_ids(self) -> set[str]:

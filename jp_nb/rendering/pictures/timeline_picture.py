@@ -100,11 +100,12 @@ def _draw_axis(
         picture.add_text(_CHART_X, 16, "order", width=_CHART_WIDTH, classes="dim")
         return
 
-    for cut in scale.cuts:
+    for cut in scale.cuts:  # waits for the user that are shortened
         picture.add_rect(_CHART_X + cut.x, _TOP - 6, cut.width, height + 6, "cut")
     for second, x in scale.list_ticks(_TICK_GAP):
         picture.add_line(_CHART_X + x, _TOP - 10, height + 10)
         label = format_time(second).replace(".0 s", " s")
+        # The labels at both ends stay inside of the chart.
         anchor: Anchor = "start" if x < _TICK_GAP / 2 else "middle"
         if x > _CHART_WIDTH - _TICK_GAP / 2:
             anchor = "end"

@@ -28,10 +28,11 @@ _CASSETTE_TABLE: Final = "providers.cassette"
 class Cassettes:
     """The cassette of one session.
 
-    It is opened when a request first needs it, and again if the configured one changes.
+    It is opened when a request first needs it, and again if the configured one changes. A
+    `CassetteChoice` is a file with its mode and its use.
 
     If the extension is loaded again, `previous` is the earlier object: a recording continues, and a
-    replay starts from the beginning.
+    replay (`is_offline`) starts from the beginning.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Cassettes:
         Args:
             mode: Mode of the cassette, such as `replay`.
             file: The cassette; None: the configured file, or the default one.
-            tools: `run` or `recorded`; None: as configured.
+            tools: `run`, or `recorded` to replay the results of tools too; None: as configured.
 
         Raises:
             ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
@@ -94,7 +95,8 @@ class Cassettes:
 
         with self._opening:
             if self._open is None or self._open.choice != choice:
-                # The user consents to a cassette by naming it in `%jp cassette`.
+                # The user consents to a cassette by naming it in `%jp cassette`. The content of
+                # another one is checked when it has been read.
                 is_configured = self._chosen is None
                 check_content = self._check_consent if is_configured else None
                 self._open = _open_cassette(choice, check_content)
@@ -136,8 +138,9 @@ class Cassettes:
         from jp_nb.config.partials.partial_merge import merge_partials
         from jp_nb.config.validation import validate_config
 
+        # Each request needs it, and to merge and validate all settings is slow.
         partial: Partial = {}
-        for layer in self._files.load_layers():  # only this table, as each request needs it
+        for layer in self._files.load_layers():
             table = get_path(layer.partial, _CASSETTE_TABLE)
             if table is not None:
                 partial = merge_partials(partial, {"providers": {"cassette": table}})

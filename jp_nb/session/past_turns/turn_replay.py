@@ -1,9 +1,10 @@
 """Replay a turn: run its recorded tool calls again, and compare the results (`%jp replay`).
 
-The user sees the effect of a changed tool. The calls run on the tool bench (`bench.py`), so nothing
-is recorded. No request is sent, as the record has the responses. Recorded answers are used again
-for the same questions of tools. Calls of an untrusted record run only if the user permits it, and
-without recorded answers.
+The user sees the effect of a changed tool. The calls run on the tool bench (`bench.py`), in a copy
+of the conversation, so nothing is recorded. A change that they propose is `approved` as usual, but
+never takes effect. No request is sent, as the record has the responses. Recorded answers are used
+again for the same questions of tools. Calls of an untrusted record run only if the user permits it,
+and without recorded answers.
 
 Source: `docs/guide.md`, `docs/decisions.md` D101.
 """
@@ -72,7 +73,7 @@ def replay_turn(bench: ToolBench, turn: TurnEntries, *, asks: bool, strict: bool
     run = bench.run_batches(tools, calls, answers)
     results = list(_compare(batches, run))
     bench.show(render_replay(number, results, note))
-    raise_for_end(run)
+    raise_for_end(run)  # if the user stopped it, or a strict run left a decision open
 
     different_names = [result.name for result in results if not result.is_same]
     if strict and different_names:
@@ -121,7 +122,8 @@ def _repeat_calls(batch: RecordedBatch, tools: BenchTools) -> list[Call]:
     calls: list[Call] = []
     for view in batch.calls:
         request = ToolCallRequest(id=view.id, name=view.name, arguments=dict(view.arguments))
-        calls.append(Call(request, tools.possible.tools.get(view.name)))
+        tool = tools.possible.tools.get(view.name)  # also one that is switched off now
+        calls.append(Call(request, tool))
     return calls
 
 

@@ -51,7 +51,8 @@ class ModelCatalog:
     """Model lists of providers, which the thread of the cell requests.
 
     Commands wait for a list (`list_models`), and the Tab key only a moment (`offer`). Turns take
-    the size of a context from the last list, and do not request one.
+    the size of a context from the last list, and do not request one: the `resolver` calls
+    `find_context_tokens`.
 
     Args:
         wait_for: Runs a request on the agent's thread, and waits for it.
