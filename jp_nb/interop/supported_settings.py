@@ -121,8 +121,8 @@ class SupportedSettings:
 
         A change may set only the name of a model: its provider is in the whole configuration.
         """
-        whole = look_up(self._config, keys)
-        model = value if whole is None else whole
+        configured = look_up(self._config, keys)
+        model = value if configured is None else configured
 
         provider = self._find_provider(model, ())
         if provider is None or provider in JP_PROVIDERS:

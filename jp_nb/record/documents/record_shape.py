@@ -99,7 +99,7 @@ def is_headless_conversation(entry: JsonValue) -> bool:
 
 
 def count_entries(document: JsonValue, *, with_headless: bool = False) -> dict[str, int]:
-    """Return the number of entries of each conversation, by id.
+    """Return the number of entries of each conversation, by id; of equal ids, the larger number.
 
     By default, conversations of headless runs are omitted, because each run replaces them.
     """

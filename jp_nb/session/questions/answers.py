@@ -94,7 +94,7 @@ class SessionAnswers:
         needs_consent = not expanded.is_absolute() and files.trust is not None
 
         current = None
-        with suppress(OSError):  # `read_answers` raises the error
+        with suppress(OSError):  # `read_answers` raises the error for the user
             current = file, make_stamp(file)
         is_unchanged = current is not None and current == self._last_read
         if is_unchanged and not needs_consent:
@@ -115,7 +115,7 @@ class SessionAnswers:
                 "ignored until `%jp trust --workspace`"
             )
 
-        # The runner of a batch names its run, for which the file may have its own answers.
+        # The runner of a batch names its run. Answers for other runs are removed.
         self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
     def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
@@ -185,7 +185,10 @@ class SessionAnswers:
         return answer
 
     def _report_use(self, answer: PreparedAnswer) -> None:
-        """Tell the headless runner once that an answer was used, and again if it has changed."""
+        """Tell the headless runner once that an answer was used, and again if it has changed.
+
+        The `identity` names the entry of the file, and the `digest` also depends on its value.
+        """
         used = (answer.identity, answer.digest)
         if used not in self._reported:
             self._reported.add(used)
