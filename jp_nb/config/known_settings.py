@@ -53,9 +53,10 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
     a table without a required field is removed as a whole. Settings that only JP has are removed
     without a problem.
     """
-    kept, problems = remove_unstorable(remove_ignored(partial))
+    kept, problems = remove_unstorable(remove_ignored(partial))  # such as NaN
 
-    # A removed value may leave a table without a required field, which is then removed too.
+    # A removed value may leave a table without a required field, which is then removed too. So the
+    # rest is read again, until it has no problem.
     while True:
         result, located = read_layer(kept)  # `located`: each problem with the keys of its setting
         if not located:

@@ -42,7 +42,10 @@ class Redactor:
     mixed, and its Base64 after any other text. The `repr` does not contain the secrets.
 
     A text is searched for the *forms* of all secrets, such as their Base64. If it may have escapes,
-    it is also searched without them.
+    it is also searched without them: `iter_unescaped` yields it after each pass that removes some.
+    A `PLAIN_WORD` has no character that an encoder needs to escape, and `ESCAPED_WORD` finds an
+    escape of such a character.
+
 
     Thread-safe: `_adding` guards changes, and each change replaces whole sets.
     """
@@ -52,8 +55,8 @@ class Redactor:
         self._forms: frozenset[str] = frozenset()
         # The forms without escapes, for texts without escapes.
         self._unescaped_forms: frozenset[str] = frozenset()
-        # Of each secret with characters that encoders escape, a word without such characters. A
-        # text that has the secret with escapes has this word.
+        # Of each secret with characters that encoders have to escape, the longest word without
+        # them; "", which is in each text, if there is none.
         self._plain_words: frozenset[str] = frozenset()
         self._adding = Lock()
 
@@ -181,7 +184,7 @@ class RedactedStream:
     def feed(self, piece: str) -> str:
         """Return the next part of the redacted text."""
         text = self._tail + self._held + piece
-        shown_end = len(self._tail)  # the text before it was shown
+        shown_end = len(self._tail)  # `text` up to here was shown
         may_be_escaped = any(mark in text for mark in _ESCAPE_MARKS)
         if not may_be_escaped and self._beginning.search(text) is None:  # the usual case
             self._tail = text[-_TAIL_CHARS:]
@@ -190,11 +193,12 @@ class RedactedStream:
 
         first = self._redactor.find_first(text)
         if first is not None:
-            # A secret may begin before `shown_end`. Then its rest is hidden, and what was shown of
-            # it is not repeated.
+            # From here on, `text` is only what was not shown yet. If the first secret began before
+            # `shown_end`, the replacement follows the few characters that were shown of it.
             text = text[shown_end:first] + self._redactor.hide(text[first:])
             shown_end = 0
 
+        # Hold back the end of the text that was not shown, if it may be the beginning of a secret.
         end = max(self._find_beginning(text), shown_end)
         shown = text[shown_end:end]
         self._held = text[end:]

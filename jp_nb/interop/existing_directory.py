@@ -67,7 +67,7 @@ def read_existing(folder: Path) -> ExistingDirectory | None:
         return None
 
     try:
-        files, skipped = read_files(folder)
+        files, skipped = read_files(folder)  # `skipped`: names of folders, links, and large files
     except StorageError as exc:
         raise StorageError(f"{folder}: {exc}") from exc
 

@@ -37,7 +37,8 @@ def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObje
     """Return the spelling that reproduces the text of `source`.
 
     It is `{"text": …}` if `apply_spelling` cannot reproduce the text. `pad` is the indentation of
-    the lines after the first.
+    the lines after the first. `source` has the value of the text, and the notation of its unusual
+    `numbers`.
     """
     whole_text: JsonObject = {"text": source.text}
     if usual != source.value:

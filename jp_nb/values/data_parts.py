@@ -37,6 +37,7 @@ def take_part(value: Any, part: DataPart, count: int) -> Any:
         elif part == "sample":
             indices = [i * length // count for i in range(count)]
 
+        # A set has no `__getitem__`, but its items can be sorted.
         if isinstance(value, Set) or hasattr(type(value), "__getitem__"):
             return _take_items(value, indices)
     except ValuePathError:

@@ -3,6 +3,10 @@
 Older records are normalized first: a delta with its settings on the entry itself, a tool result
 with a list of parts, an inquiry without `outcome`. An entry of an unknown kind becomes `Unknown`.
 
+Of `events.py`, `KNOWN` has the class of each kind, `LINKS` the keys of ids, which no view has, and
+`NON_CONFIG_KEYS` the keys of a configuration change that are no settings.
+
+
 Source: `docs/record.md`.
 """
 
@@ -53,8 +57,9 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
 
+    # Another release may know an operation that cannot be applied here.
     is_unknown_change = model is ConfigDelta and raw.get("op") not in (None, "reset")
-    if model is None or is_unknown_change:  # such a change cannot be applied
+    if model is None or is_unknown_change:
         return _get_unknown()
 
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
@@ -66,11 +71,12 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
         payload["content"] = _join_texts(content)
     elif model is InquiryResponse:
-        payload = normalize_response(payload)
+        payload = _normalize_response(payload)
     elif model is ConfigDelta or model is Compaction:
         _normalize_outside_of_turns(payload, model)
     elif model is ChatResponse or model is ToolCallRequest:
-        payload = restore_shape(payload)  # the order of keys that the model wrote
+        # A page or Jupyter may have sorted keys, and written `1.0` as `1`.
+        payload = restore_shape(payload)
 
     try:
         return model.model_validate(payload)
@@ -112,7 +118,7 @@ def _read_text(part: JsonValue) -> str:
     return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
 
 
-def normalize_response(raw: RawEntry) -> RawEntry:
+def _normalize_response(raw: RawEntry) -> RawEntry:
     """Return a stored response of any version in the form of `InquiryResponse`.
 
     Without `outcome` but with `answer`, it is answered. If it is cancelled without `reason`, the

@@ -57,7 +57,7 @@ def read_rows(rows: Any, template: str | None, images: Any, folder: Path) -> Row
 
     prompt_template = None if template is None else read_template(template)
     image_column = images if isinstance(images, str) else None
-    library = find_frame_library(rows)
+    library = find_frame_library(rows)  # of a series or a frame: pandas or polars
     records: Iterator[Any] = iter(rows)
 
     is_frame = library is not None and hasattr(rows, "columns")

@@ -37,7 +37,8 @@ class DeferredInterrupts:
         on_interrupt: Called with each interrupt. It runs in the signal handler, and must not take
             a lock. None if no turn runs.
         next_handler: Called instead with the next interrupt, if it is deferred, and then forgotten.
-            It also runs in the signal handler.
+            For example, it moves a question from the page to stdin. It also runs in the signal
+            handler.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -113,7 +114,10 @@ class DeferredInterrupts:
         return self.received == received
 
     def receive(self) -> None:
-        """Count an interrupt, which `check` raises later, and report it at once."""
+        """Count an interrupt, which `check` raises later, and report it at once.
+
+        `CellLoop.interrupt` also calls it, in a job that interrupts the turn without a signal.
+        """
         self._count += 1
         if self.on_interrupt is not None and not self._is_internal():
             self.on_interrupt()
