@@ -2,8 +2,10 @@
 
 The rules of the user limit the settings that a tool may change, and may apply its changes
 unattended (`access_rules.py`). A change that could run code, contact a host, read a file outside of
-the workspace, or extend access needs the user in any case. The column `tool` of the table in
-`authority.py` says so for each setting.
+the workspace, or extend access needs the user in any case. In `authority.py`, a row of
+`ALLOWANCE_TABLE` has a pattern of settings, and an allowance whose `tool` is True if no value at
+them can do that. Settings without a row need the user.
+
 
 Source: `docs/configuration.md`.
 """
@@ -56,6 +58,7 @@ def always_needs_user(keys: Sequence[str]) -> bool | None:
     if _is_always_harmless(node_at(keys), keys):
         return False
 
+    # There may be a harmless setting at, above, or below `keys`.
     harmless = [pattern for pattern, allowance in ALLOWANCE_TABLE if allowance.tool]
     depends_on_value = any(overlaps_keys(other, keys) for other in (*harmless, *_BY_VALUE))
     return None if depends_on_value else True
@@ -72,7 +75,7 @@ def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
 
 
 def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWorkspace) -> bool:
-    """Return True if this `value` at `keys` does not need the user.
+    """Return True if this `value` at `keys`, which is not a table, does not need the user.
 
     It depends on the value for the settings in `_BY_VALUE`: a file of the workspace may be
     attached, and a mode may be set that asks the user before a tool runs.
@@ -82,8 +85,7 @@ def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWor
 
     match tuple(map(str, keys)):
         case ("conversation", "attachments", *_):
-            value = value.get("value") if isinstance(value, dict) else value
-            urls = value if isinstance(value, list) else [value]
+            urls = value if isinstance(value, list) else [value]  # the list, or an item of it
             return all(is_in_workspace(str(url)) for url in urls if url is not None)
         case ("conversation", "tools", _, name) if name in _RUN_MODES:
             return value is not None and value != "unattended"

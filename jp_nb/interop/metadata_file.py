@@ -1,7 +1,9 @@
 """`metadata.json` of a JP directory: the title, and the time of the last activity.
 
 JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
-`base_config.json`, and `events.json` (`directory_files.py`).
+`base_config.json`, and `events.json` (`directory_files.py`). The record of an imported conversation
+has its `origin`: the text of `metadata.json` (`metadata`), and the number of imported `entries`.
+
 
 Source: `docs/record.md`.
 """

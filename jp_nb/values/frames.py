@@ -1,9 +1,11 @@
 """Describe frames of pandas and polars, and lazy tables, which are not computed.
 
-Each library has a function that reads a frame into a `Table`, whose layout is in `table_text.py`.
-Its rows are read later, only those that are shown: `read_cells(low, high, width)` returns the cells
-of rows from `low` to `high` in the first `width` columns. `FRAME_KINDS` lists the classes that are
-described here.
+Each library has a function that reads a frame into a `Table`, whose layout is in `table_text.py`. A
+`Table` has the displayed `names` of the columns, and the names as the frame has them (`keys`).
+`nulls` are the numbers of missing values in the first `counted` rows. The rows are read later, only
+those that are shown: `read_cells(low, high, width)` returns the cells of rows from `low` to `high`
+in the first `width` columns. `FRAME_KINDS` lists the classes that are described here.
+
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
 `limits.brief`, the text is one line. `hide_part(name)` returns the text that replaces a

@@ -1,8 +1,11 @@
 """`NestedText`: the text of a value with its parts, similar to `repr`, in a limited length.
 
-The parts of a container share its room: `{'a': [1, 2, 3], 'b': 'long te… (+900)'}`. `list_contents`
-returns the items of a container with its brackets (`contents.py`). `hide_value` and `hide_part`
-return the text that replaces a secret; None for other values (`privacy.py`).
+The parts of a container share its room: `{'a': [1, 2, 3], 'b': 'long te… (+900)'}`. *Room* is a
+number of characters. `Contents` (`contents.py`) has the brackets of a container (`begin`, `end`),
+its `length`, and a function that returns its `items` with their keys; `items` is None for a set
+that is too large to sort. `hide_value` and `hide_part` return the text that replaces a secret; None
+for other values (`privacy.py`).
+
 
 Source: `docs/values.md`.
 """
@@ -84,6 +87,7 @@ class NestedText:
         if kind in (bytes, bytearray):
             return self._format_bytes(value, room)  # type: ignore[arg-type]
 
+        # An object of a user's class is described by its own text, if it has one.
         has_own_text = has_own_repr(value) or has_custom_description(value)
         if kind in _BUILT_IN_CONTAINERS or not has_own_text:
             inside = list_contents(value)

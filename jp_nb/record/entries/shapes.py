@@ -126,6 +126,7 @@ def _apply_shape(shape: JsonValue, value: JsonValue) -> JsonValue:
             return [_apply_shape(part, item) for part, item in zip(shape, value, strict=True)]
         case "", str():
             return value
+        # In Python, True is equal to 1.
         case (bool() | None, _) | (_, bool()):
             if shape is value:
                 return value

@@ -40,15 +40,19 @@ class TurnRetry:
     def run(self, *, model: str | None = None) -> Turn:
         """Send the last request again, in a branch without its turn, and show it in the cell.
 
-        An explanation of an error is skipped. Later settings of the user apply, changes by the
-        tools of the turn do not. Raises the errors of `TurnRunner.run`.
+        A turn that explains an error (`%jp why`, `%jp fix`) does not count as the last one. Later
+        settings of the user apply, changes by the tools of the turn do not. Raises the errors of
+        `TurnRunner.run`.
+
 
         Raises:
             UsageError: There is no last turn.
         """
-        # Read from the record only after turns of other threads, for which the line waits.
+        # The line waits for turns of other threads, which may change the record. So the request is
+        # read only when this turn runs.
         read_turn_request = partial(self._read_turn_request, model)
-        return self._active.line.run(partial(self._turns.run_request, read_turn_request))
+        run_turn = partial(self._turns.run_request, read_turn_request)
+        return self._active.line.run(run_turn)
 
     def _read_turn_request(self, model: str | None) -> TurnRequest:
         """Return the request of the last turn again, with the branch in which it is sent."""
@@ -57,6 +61,7 @@ class TurnRetry:
         request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         metadata = {key: mark for key, mark in request.metadata.items() if key in KEPT_MARKS}
 
+        # It also has the user's settings for the `skipped` turns, which are those after this one.
         branch = branch_before(
             self._active,
             turn.number,
@@ -102,6 +107,7 @@ def find_own_tool_choice(
     if names_tool and not (active.trust.trusted or is_own):
         return None
 
+    # The configuration as it was before the request.
     config_of_request = active.settings.projection.until(stream.until(index)).config()
     configured = to_tool_choice(config_of_request.assistant.tool_choice)
     return None if choice == configured else choice
