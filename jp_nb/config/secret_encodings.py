@@ -36,7 +36,9 @@ def iter_encoded_forms(secret: str) -> Iterator[str]:
 
     quoted = quote(data, safe="")
     yield quoted  # also found if it is in pieces
-    if "%" in secret:  # decoding cannot tell digits after its escape from digits of the escape
+    # The removal of escapes cannot tell digits of the secret after a percent sign from the digits
+    # of the escape of this sign.
+    if "%" in secret:
         yield quote(quoted, safe="")
 
     yield from _iter_base64_forms(data)
@@ -65,19 +67,21 @@ PLAIN_WORD: Final = re.compile(r"[\w.~-]+", re.ASCII)
 ESCAPED_WORD: Final = re.compile(r"\\(?:u00|U0000|x|/)|%[2-7]|&\#")
 """The beginning of an escape that may stand for a character of `PLAIN_WORD`, or for a slash."""
 
-_ANY_ESCAPE: Final = (  # any number of backslashes, which depends on the levels of quotation
+_ANY_ESCAPE: Final = (  # `{backslash}++`: text in a text in a text has several backslashes
     r"{backslash}++(?:x(?P<byte>[\da-fA-F]{{2}})|u(?P<short>[\da-fA-F]{{4}})"
     r"|U(?P<long>[\da-fA-F]{{8}})|(?P<char>[^%&]))?|(?P<break>[\n\r\t\b\f])"
     r"|&\#[xX](?P<html>[\da-fA-F]{{1,12}});?|&\#(?P<decimal>\d{{1,12}});?"
 )
-"""One escape. The name of its group is the kind of escape; backslashes alone have no group."""
+"""Template of a pattern for one escape. The name of its group is the kind of escape. Backslashes
+alone have no group."""
 _ESCAPE: Final = re.compile(_ANY_ESCAPE.format(backslash=r"\\"), re.ASCII)
 _ESCAPE_IN_URL: Final = re.compile(
     _ANY_ESCAPE.format(backslash=r"(?:\\|%(?:25){0,4}5[cC])")
     + r"|%(?:25){0,4}(?P<percent>[\da-fA-F]{2})",
     re.ASCII,
 )
-"""As `_ESCAPE`, and the escapes of URLs: `%41`, or `%2541` if the URL was escaped twice."""
+"""As `_ESCAPE`, and the escapes of URLs: `%41`, or `%2541` if the URL was escaped twice. `%25` is a
+percent sign, and `%5C` a backslash."""
 _ESCAPE_BEGINNING: Final = re.compile(
     r"(?:(?:\\|%(?:25){0,4}5[cC])++(?:x[\da-fA-F]?|u[\da-fA-F]{0,3}|U[\da-fA-F]{0,7})?"
     r"|%(?:25){0,4}[\da-fA-F]?"
@@ -96,7 +100,10 @@ _MAX_PASSES: Final = 4
 
 
 def iter_unescaped(text: str) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield `text` without escapes except those of URLs, then after each pass that removes all.
+    """Yield the texts to search for secrets, each with the escapes of `text` removed.
+
+    In the first one, the escapes of URLs stay. If there are any, each further one is the result of
+    another pass that removes all escapes.
 
     The second value has the index in the original text of each character, and of the end.
     """
@@ -109,7 +116,7 @@ def iter_unescaped(text: str) -> Iterator[tuple[str, Sequence[int]]]:
 
         length = len(text)
         text, indexes = _unescape(text, _ESCAPE_IN_URL)
-        if len(text) == length:
+        if len(text) == length:  # there was no escape
             break
 
         starts = [starts[index] for index in indexes]

@@ -7,7 +7,7 @@ is stored unchanged, and `verbatim` of the entry lists its JSON pointer. The `sp
 (`jp_nb.interop.json_spelling`) holds the differences from JP's usual text. It may also have:
 
 - `flat`: true if the entry of a delta held the settings directly, not under `delta`;
-- `fields`: keys of JP's entry named `verbatim` or `spelling`;
+- `fields`: the values of JP's entry at `verbatim` or `spelling`, if it has such keys itself;
 - `gap`: the text before the entry;
 - `element`: true if the list item is not an object; the original `text` is then the whole item.
 
@@ -54,6 +54,7 @@ def read_jp_entry(source: JsonText, *, first: bool) -> JsonObject:
 
     if isinstance(source.value, dict):
         entry = decode_jp_entry(source.value)
+        # What JP would write for the decoded entry: the spelling has the differences from it.
         usual = sort_usual_keys(encode_jp_entry(entry))
         spelling = as_object(entry.pop("spelling", {}))
         spelling |= find_spelling(source, usual, ENTRY_INDENT)

@@ -45,8 +45,9 @@ def strip_strategies(
             continue
 
         child = node.child(key) if node is not None else None
+        # In the lowest layer, an empty list is the same as no list.
         if value == [] and child is not None and child.kind == "list":
-            continue  # not set
+            continue
 
         plain = unwrap(value, child)
         if isinstance(plain, dict):
@@ -75,13 +76,14 @@ def _select_earlier(earlier: tuple[Partial, Partial], key: str) -> tuple[Partial
 def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
     """Return `partial` in a form that replaces the value of any lower layer.
 
-    For a dumped configuration, this is the partial configuration that yields it again.
+    If `partial` has the values of a whole configuration, the result yields the same configuration
+    above any other layers.
     """
     return _as_replacement(ROOT, strip_strategies(partial))
 
 
 def _as_replacement(node: SchemaNode, partial: Partial) -> Partial:
-    """Give each list, and each map that can be merged, the strategy `replace`."""
+    """Give each list, and each map that accepts a strategy, the strategy `replace`."""
     result: Partial = {}
 
     for key, value in partial.items():

@@ -1,5 +1,10 @@
 """Add MCP servers of other applications to the user's or the workspace's configuration file.
 
+A `ListedServer` has the `entry` of a server in a `file` of an application, already as `settings` of
+this program, with the reason why it cannot be used (`problem`). If several files have a usable
+server of the same name, the one with the highest priority hides the others (`shadowed_by`).
+
+
 Source: `docs/mcp.md`, Import what you have.
 """
 
@@ -131,7 +136,10 @@ def _quote(word: str) -> str:
 def list_import_rows(
     found: ServerFiles, configured: Mapping[str, McpServer], shorten: Mapping[Path, str]
 ) -> list[tuple[str, str, str, str]]:
-    """Return a row for each server: name, file, command, and remarks."""
+    """Return a row for each server: name, file, command, and remarks.
+
+    `shorten` has the displayed text of each path.
+    """
     rows: list[tuple[str, str, str, str]] = []
     for listed in found.servers:
         file = listed.file
