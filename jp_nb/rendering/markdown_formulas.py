@@ -48,7 +48,8 @@ class Formulas:
         later line of the same indentation.
         """
         line = self._lines[start]
-        has_pairs = line.count("$$") % 2 == 0  # also without any: `text`, `$$x$$ and $$y$$`
+        # The usual cases: a line without formulas, or with complete ones, as in `$$x$$ and $$y$$`.
+        has_pairs = line.count("$$") % 2 == 0
         if has_pairs and not _UNCLEAR_MATH.search(line):
             return start
 

@@ -1,7 +1,9 @@
 """Convert a result that is plain data to JSON, with sets in a reproducible order.
 
 Pydantic makes the JSON. It writes a set in the order of its elements, which differs between runs,
-so sets are sorted afterwards, by the texts of their elements (`NestedText.sort_elements`).
+so sets are sorted afterwards, by the texts of their elements (`NestedText.sort_elements`). A *rich*
+value, such as a frame or a figure, has a description of its own (`base.py`), and no JSON.
+
 
 Source: `docs/values.md` (results of tools).
 """
@@ -108,6 +110,7 @@ def _is_set(value: object) -> bool | None:
         return False
 
     items = cast("set[object]", value)
+    # Elements of one simple type are compared themselves, and not by their texts, which is slow.
     is_sortable = len(items) <= MAX_COMPARED or is_uniform(items)
     return True if is_sortable else None
 
@@ -158,7 +161,7 @@ def _sort_sets(value: Any, data: Any) -> Any:
 
     kinds = list_types(value)
     if set in kinds or frozenset in kinds:
-        items = list(value)  # in the order of `data`
+        items = list(value)  # in the order of `data`: pydantic has iterated over the same set
         pairs = zip(items, data, strict=True)
         by_id = {id(item): _sort_sets(item, json) for item, json in pairs}
         limits = DescriptionLimits(

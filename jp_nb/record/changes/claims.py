@@ -5,6 +5,10 @@ can revert all that a source has set (`-C NAME`, `reverts.py`). A source has sev
 a path and an id, and is recorded as a list with a *mark* `HASH:LABEL` for each. Only hashes are
 compared. The label is for the user. Null means that no source owns the path.
 
+A `Step` is a configuration change of the conversation with its `number`, from -1 for the base
+configuration. `Claims` reads the claims of all steps.
+
+
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
 
@@ -104,6 +108,7 @@ def _iter_set_paths(
         child = node.child(key) if node is not None else None
         plain = unwrap(value, child)
         is_replaced = is_wrapper(value, child) and value.get("strategy") == "replace"
+        # By its merge rule, a list is a plain sequence, a set, or its items have a key.
         has_named_items = child is not None and child.merge.items != "sequence"
 
         if isinstance(plain, dict) and plain:
@@ -171,7 +176,8 @@ class Claims:
 
     def _add(self, step: int, keys: PathKeys, claim: JsonValue) -> None:
         earlier = self._newest.get(keys)
-        # Of claims of one step, that of the path which was claimed first counts.
+        # Of the claims of one step, the one whose path was claimed first has the highest rank. The
+        # first path gets 0, the second one -1, and so on.
         order = -len(self._newest) if earlier is None else earlier.rank[1]
         ranked = _RankedClaim((step, order), claim)
         self._newest[keys] = ranked
