@@ -105,7 +105,7 @@ def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
     choice = config.assistant.tool_choice
     is_tool = choice in tools and choice not in (*NAMELESS_CHOICES, STAR)
     if is_tool:
-        is_on, toggle_rule = config.conversation.get_tool_state(choice)
+        is_on, toggle_rule = config.conversation.get_tool_state(choice)  # and if `-t` may change it
         if not is_on and toggle_rule == "never":
             yield (
                 "assistant.tool_choice",

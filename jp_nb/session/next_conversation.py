@@ -64,10 +64,12 @@ class NextConversation:
             inherited = settings.inherit(active.settings, self.inherits)  # recorded in `stream`
             active.notices += list_inherited_notices(inherited)
 
-        # All entries of a conversation that was empty are settings, so it is still unused.
+        # A conversation that was empty has only inherited settings, so it counts as unused.
         inherited_entries = len(self.stream) if is_empty else 0
         active.document.archive_active()
         active.document.conversation = self.stream
+
+        # Both continue with the new active conversation. The first one signs it if it is trusted.
         trust.follow(is_local=self.trusted)
         active.follow(
             is_local=self.is_new,

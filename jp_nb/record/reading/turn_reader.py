@@ -59,15 +59,19 @@ def read_turn(
     status: str = "completed",
     images: RecordedImages | None = None,
 ) -> Turn:
-    """Return the turn with `entries`. `images` are those of its conversation."""
+    """Return the turn with `entries`. `images` are those of its conversation.
+
+    `status` is that of the turn in this kernel. The record has it only for a turn without an
+    answer, in the mark at its end (`unanswered_turns.py`).
+    """
     reader = _TurnReader(images)
     for entry in entries:
         reader.add(entry)
 
     left_out = is_unanswered(entries)
     mark = reader.mark if left_out else None
-    uncalled = None if left_out else find_missing_call(entries)
-    taken_back = 0
+    uncalled = None if left_out else find_missing_call(entries)  # the tool that was required
+    taken_back = 0  # the number of changes that the mark reverts
     if mark is not None:
         changes = sum(isinstance(part, ConfigChange) for part in reader.parts)
         status = mark.ended

@@ -112,7 +112,8 @@ def _unset_in_conversation(paths: Sequence[str], projection: Projection) -> None
     projection.reload_layers()
     draft = Draft(projection)
     for path in paths:
-        # Uncovered, the path gets the value of the layers below, and not the default.
+        # None: no source owns the change. Uncovered, the path gets the value of the layers below,
+        # and not the default.
         draft.add_from(None, Change(unsets=(path,), uncovers=frozenset({path})))
     draft.config()  # validates it
     draft.record()

@@ -3,6 +3,10 @@
 `Recovery` (`journal_recovery.py`) finds the journals when a kernel opens the notebook. They stay on
 the disk, unlocked, until a conversation is restored.
 
+A journal may begin in the middle of a conversation. Its header has the number of earlier entries
+(`base`), which are in a copy of the conversation in the notebook, and their digest.
+
+
 Source: `docs/record.md` (the journal).
 """
 
@@ -56,7 +60,8 @@ class RestorableConversations:
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 
     Attributes:
-        has_notebook_journals: True if some journals are of a notebook, and not of the folder only.
+        has_notebook_journals: True if some journals are of the notebook, and not only of kernels
+            without a notebook in the same folder.
     """
 
     def __init__(
@@ -141,7 +146,7 @@ class RestorableConversations:
             copies = known.get(header.id, [])
 
         for raw in copies:
-            if contents.continues_from(raw):
+            if contents.continues_from(raw):  # compares the digests of the earlier entries
                 return raw[: header.base]
         return None
 
@@ -152,7 +157,7 @@ class RestorableConversations:
         """
         self._paths.remove(conversation.path)
         file = take_journal(conversation.path)
-        if file is None:
+        if file is None:  # another process has taken it since
             return
 
         header = file.read_header()

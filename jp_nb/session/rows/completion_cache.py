@@ -88,14 +88,19 @@ class CompletionCache:
     def _read_places(self) -> None:
         """Find the places of all lines with a key. A damaged line is skipped, except a first one.
 
-        If the first line has no key, the user may have given the name of another file. Or the
-        kernel ended while it wrote this line, which then has at least a part of `_LINE_START`. With
-        a part alone, it must be all of the file, or have answers of a later call behind it: the
-        first line of an indented JSON file is also `{`.
+        If the first line has no key, either the kernel ended while it wrote the line, or the user
+        gave the name of another file, which must not be changed. It is a cut line of this module
+
+        - if it begins with `_LINE_START`;
+        - if it is only a part of `_LINE_START`, and is the whole file, or has answers of a later
+          call behind it. The part alone is no proof: an indented JSON file also begins with `{`.
+
+        Raises:
+            StorageError: It is another file.
         """
         offset = 0
         line_count = 0
-        is_start_cut = False
+        is_start_cut = False  # True if the first line is only a part of `_LINE_START`
 
         with os.fdopen(os.dup(self._file), "rb") as file:
             while line := file.readline(MAX_CACHED_LINE_BYTES):
@@ -139,7 +144,7 @@ class CompletionCache:
             "prompt": prompt.text,
             "usage": completion.usage.to_json(),
         }
-        if completion.json is None and completion.data is None:
+        if completion.json is None and completion.data is None:  # without a schema, or `null`
             stored["text"] = completion.text
         else:
             stored["json"] = completion.json
