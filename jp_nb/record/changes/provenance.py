@@ -2,6 +2,11 @@
 
 `%jp config --explain PATH` shows them, lowest first. The last one decides.
 
+A `Step` is the base configuration of the conversation, whose `delta` is None, or the `change` of an
+entry, with the settings `after` it. `unsets` of a change are the paths that it unsets. At those
+that it *uncovers*, the value of the layers applies again; at the others, the default does.
+
+
 Source: `docs/configuration.md`.
 """
 
@@ -103,7 +108,7 @@ def find_sources(
         if step.is_reset:
             yield Provenance(CONFIG_RESET, None, turn=turn, delta=step.delta)
         elif _changes(step, keys):
-            unset_path = _find_unset_above(step.change, keys)
+            unset_path = _find_unset_above(step.change, keys)  # None if the change sets a value
             value = None if unset_path else get_path(step.after, keys)
             is_uncovered = unset_path in step.change.uncovers
             yield Provenance(

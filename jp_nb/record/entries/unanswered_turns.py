@@ -119,5 +119,8 @@ def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
 
 
 def belongs_to_turn_end(entry: Entry) -> bool:
-    """Return True for a change of the turn before it: by its tools, or a mark of its end."""
+    """Return True for a change of the turn before it: by its tools, or a mark of its end.
+
+    The mark of usage has the tokens of a response that has no entry.
+    """
     return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)
