@@ -149,6 +149,7 @@ class SignedHere:
             self._checked_id = stream.id
             self._checked_count = 0
             self._checked_chars = len(canonical_json(stream.base_config))
+            # Its second argument receives problems: invalid settings have no effect.
             changes.append(read_base_change(stream.base_config, {}))
 
         for delta in stream.deltas[self._checked_count :]:
@@ -184,7 +185,7 @@ class SignedHere:
 def _has_authority(change: Change) -> bool:
     """Return True if an untrusted record could not make all of `change`."""
     settings, _ = split_unknown(change.delta)  # unknown settings have no effect
-    _, refused = strip_untrusted(settings, "record")
+    _, refused = strip_untrusted(settings, "record")  # those that an untrusted record may not set
     return bool(refused) or not all(map(_may_unset, change.unsets))
 
 

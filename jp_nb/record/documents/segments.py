@@ -68,7 +68,9 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
     found = as_object(_join_segments(active | {"version": RECORD_VERSION}, segments))
     others = [_join_segments(other, segments) for other in get_others(stored)]
 
-    if "broken" in found:  # an unreferenced segment may be the missing one
+    # Segments that no seal names are dropped. But in a damaged record, one of them may be the
+    # missing one, so all are kept.
+    if "broken" in found:
         found["segments"] = as_object(found["segments"]) | segments
 
     return found | {"others": others} if others else found
@@ -135,7 +137,8 @@ def _is_segment_of(seal: JsonValue, segment: JsonValue, entry: JsonObject, start
         "from": start,
         "events": events,
     }
-    has_contents = {**as_object(segment), **contents} == segment  # it changes no member
+    # Each has the expected members if putting them into it changes nothing.
+    has_contents = {**as_object(segment), **contents} == segment
     has_seal = {**as_object(seal), **expected} == seal
     return has_contents and has_seal
 

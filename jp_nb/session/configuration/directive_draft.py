@@ -44,8 +44,12 @@ from jp_nb.storage.configuration.config_files import ConfigFiles
 class DirectiveDraft(Draft):
     """Draft that directives change one by one, with notices about those without effect.
 
-    `Draft` (`record/changes/config_draft.py`) adds changes. A change has *claims*, which note its
-    source in the record: a file, or an assignment of the user. `-C` uses them to undo a source.
+    A change has *claims*, which note its source in the record: a file, or an assignment of the
+    user. `-C` uses them to undo a source.
+
+    Of `Draft` (`record/changes/config_draft.py`), `add` adds a change with its claims, and
+    `add_from` a change of a source, or of none (None). Both return False if it changes nothing.
+    `partial()` has the settings so far, and `steps()` the changes since the last reset.
     """
 
     def __init__(self, projection: Projection, files: ConfigFiles) -> None:
@@ -183,7 +187,7 @@ class DirectiveDraft(Draft):
 
         # The conversation has no value there. The value of a lower layer can only be hidden.
         shown = format_path(parse_path(path))
-        explained = self._projection.explain([path])[path]
+        explained = self._projection.explain([path])[path]  # the sources, the strongest one last
         sources = [source for source in explained if source.source != BASE]
         notice = f"{shown} is not set, so nothing changes"
         if sources and sources[-1].value is not None:
