@@ -1,9 +1,11 @@
 """The layers of the configuration: read one from the text of a file, and merge them.
 
-From low to high: defaults (in the schema), registrations of tools, the user's file, workspace
-files, environment variables (`environment_layer.py`), the conversation, options of the running
-cell. `jp_nb/storage/configuration/` finds and opens the files. Invalid settings are a `ConfigError`
-with all problems and their source.
+From low to high: defaults (in the schema), registrations of tools, MCP files (lists of servers),
+the user's file, workspace files, environment variables (`environment_layer.py`), the conversation,
+options of the running cell. A file that `-c NAME` names (`CONFIG_FILE_LAYER`) becomes a change of
+the conversation. `jp_nb/storage/configuration/` finds and opens the files. Invalid settings are a
+`ConfigError` with all problems and their source.
+
 
 Source: `docs/configuration.md`.
 """

@@ -92,7 +92,7 @@ class JpConfiguration:
             return remove_spelling(stripped) if is_flat else stripped
 
         difference = self._take_difference(touched, report)
-        # An entry that was empty already stays.
+        # A change without content stays: its metadata may have tokens, or the end of a turn.
         had_content = bool(delta or unsets or entry.get("op") == "reset")
         if had_content and not difference:
             return None
@@ -113,7 +113,10 @@ class JpConfiguration:
     def _apply(
         self, entry: JsonObject, index: int, delta: JsonObject, unsets: Sequence[str]
     ) -> JsonObject:
-        """Apply `entry` to our settings. Return the keys that it touches (`find_touched_keys`)."""
+        """Apply `entry` to our settings. Return the keys of JP's settings that it may change.
+
+        They are keys in an object, as `find_touched_keys` returns them.
+        """
         if entry.get("op") == "reset":
             self._ours = {}
             self._report.add_entry(
@@ -128,7 +131,8 @@ class JpConfiguration:
         self._report.add_entry(
             index, "unsets", "JP cannot unset: replaced by values where possible"
         )
-        # An unset touches its path like a value. Paths below an unset one are unset with it.
+        # An unset may change its path, as a value does: None stands for it. Paths below an unset
+        # one are unset with it.
         touching = delta
         unset_keys: list[list[str]] = []
         for path in unsets:

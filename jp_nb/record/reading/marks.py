@@ -30,7 +30,7 @@ from jp_nb.record.reading.outcome_words import END_WORDS
 from jp_nb.record.request_context.host_marks import HOST, LastHost
 
 EXPLAINS_ERROR: Final = "explains_error"
-"""True on a request of the user to explain an error (`%jp fix`)."""
+"""True on a request of the user to explain an error (`%jp why`, `%jp fix`)."""
 CONTINUES: Final = "continues"
 """True on a text of the model that continues the previous one."""
 EDITED_ARGUMENTS_KEY: Final = "edited_arguments"
@@ -96,9 +96,10 @@ def make_schema_retry(text: str) -> ChatRequest:
 
 
 def is_schema_retry(entry: Entry) -> bool:
-    """Return True if `entry` is a message of `make_schema_retry`.
+    """Return True if `entry` has the mark of `make_schema_retry`.
 
-    The first request of a turn never is one, whatever an untrusted record says about it.
+    The first request of a turn is always the user's. In an untrusted record, it may have the mark,
+    which `turn_reader.py` then ignores.
     """
     return isinstance(entry, ChatRequest) and entry.metadata.get(SCHEMA_RETRY) is True
 
@@ -109,10 +110,7 @@ def make_note_to_model(text: str) -> ChatRequest:
 
 
 def is_note_to_model(entry: Entry) -> bool:
-    """Return True if `entry` is a message of `make_note_to_model`.
-
-    The first request of a turn never is one, whatever an untrusted record says about it.
-    """
+    """Return True if `entry` has the mark of `make_note_to_model`: see `is_schema_retry`."""
     return isinstance(entry, ChatRequest) and entry.metadata.get(NOTE_TO_MODEL) is True
 
 

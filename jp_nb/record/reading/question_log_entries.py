@@ -57,6 +57,7 @@ def make_log_entry(request: InquiryRequest, response: InquiryResponse) -> JsonOb
     if outcome.is_answered:
         is_logged = answer is not None  # a secret is not recorded
     else:
+        # Older records do not store the end: the user may not have seen the question.
         is_logged = outcome.was_seen and response.metadata.get("end") == outcome.end
 
     if moment is None or not is_logged or not question.text.strip():

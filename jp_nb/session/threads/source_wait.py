@@ -27,8 +27,11 @@ START_INTERRUPTED: Final = "Interrupted. Nothing was sent to a model."
 class SourceWait:
     """One wait for sources, on the cell's thread.
 
-    Before the wait begins, the front end learns to show prompts in the running cell. The status
-    line about a slow start appears after the configured delay, and is updated at intervals.
+    Before the wait begins, the front end learns to show prompts in the running cell
+    (`begin_question`). If a start is slow, the display of the turn begins *early*, before the turn
+    itself, with a status line about the servers. It appears after the configured delay, and is
+    updated at intervals.
+
 
     Args:
         config: The configuration with the sources, and with the settings of the display.
@@ -72,7 +75,7 @@ class SourceWait:
             return is_interrupted or future.done()
 
         try:
-            cell.serve(must_end, tools=False)
+            cell.serve(must_end, tools=False)  # no call of a tool starts meanwhile
         except KeyboardInterrupt:  # this is the main thread
             is_interrupted = True
         except BaseException:
