@@ -6,7 +6,6 @@ of the two. Any other reference, and a cycle of aliases, is a `ConfigError`. Onl
 
 `read_model_id` converts a text `provider/name` to a table. It returns an alias or a table as it is.
 
-
 Source: `docs/configuration.md`.
 """
 

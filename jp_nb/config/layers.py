@@ -6,7 +6,6 @@ options of the running cell. A file that `-c NAME` names (`CONFIG_FILE_LAYER`) b
 the conversation. `jp_nb/storage/configuration/` finds and opens the files. Invalid settings are a
 `ConfigError` with all problems and their source.
 
-
 Source: `docs/configuration.md`.
 """
 

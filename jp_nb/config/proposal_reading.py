@@ -8,7 +8,6 @@ The readers add each error to a list of problems, so that the tool gets all of t
 `Problem` has a `message` and the `expected` values for the tool, and a `short_message` for the line
 that the user reads (`refusal.py`). `proposal.py` then checks if the tool may make the change.
 
-
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
 

@@ -46,7 +46,6 @@ class Redactor:
     A `PLAIN_WORD` has no character that an encoder needs to escape, and `ESCAPED_WORD` finds an
     escape of such a character.
 
-
     Thread-safe: `_adding` guards changes, and each change replaces whole sets.
     """
 

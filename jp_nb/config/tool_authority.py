@@ -6,7 +6,6 @@ the workspace, or extend access needs the user in any case. In `authority.py`, a
 `ALLOWANCE_TABLE` has a pattern of settings, and an allowance whose `tool` is True if no value at
 them can do that. Settings without a row need the user.
 
-
 Source: `docs/configuration.md`.
 """
 

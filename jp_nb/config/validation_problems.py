@@ -5,7 +5,6 @@ A problem has a `message` for the user, such as "expected true or false, found '
 example that a pattern is invalid: tools see other messages, made of these parts. `layer_reading.py`
 reads the settings of a layer, and adds their problems here.
 
-
 Source: `docs/configuration.md`.
 """
 

@@ -14,7 +14,6 @@ its `delta`, the configuration, and whether it had one. An entry has its own `sp
 
 `base_config.json` may contain changes under `init`, which the record has as its first entries.
 
-
 Source: `docs/record.md`; `docs/decisions.md` D7, D28.
 """
 

@@ -4,7 +4,6 @@ JP is a command-line assistant. Each of its conversations is a directory with `m
 `base_config.json`, and `events.json` (`directory_files.py`). The record of an imported conversation
 has its `origin`: the text of `metadata.json` (`metadata`), and the number of imported `entries`.
 
-
 Source: `docs/record.md`.
 """
 

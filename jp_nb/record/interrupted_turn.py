@@ -7,7 +7,6 @@ If it is *unanswered*, so without any text or call of the model, it may end with
 (`unanswered_turns.py`): a configuration change that reverts the changes before it, which were made
 for this turn. They apply again if the turn is resumed.
 
-
 Source: `docs/record.md`, `docs/turns.md`.
 """
 

@@ -5,7 +5,6 @@ job in the agent's thread, and serves the queues of the cell's thread until the 
 displays, prompts, and `def` tools run there. `begin_turn` gives the job what it needs from the cell
 and the session.
 
-
 Source: `docs/architecture.md` (two threads).
 """
 

@@ -7,7 +7,6 @@ in the notebook yet becomes active through `NextConversation` (`next_conversatio
 signature, its journal, and its settings. `active.trust` is made from the document on first use, so
 it is read before the document changes.
 
-
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D97.
 """
 

@@ -5,7 +5,6 @@ module of this folder lists its describers by class as `ValueKinds`, and `descri
 It makes the `DescriptionLimits` from the `ValueBudget` of the caller. A describer divides its
 limits among the parts of the value (`for_part`).
 
-
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """
 

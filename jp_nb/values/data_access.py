@@ -17,7 +17,6 @@ secrets (`privacy.py`, `secret_parts.py`):
 
 `NotShown` is a `ValuePathError`.
 
-
 Source: `docs/notebook-tools.md`.
 """
 

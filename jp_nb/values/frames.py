@@ -6,7 +6,6 @@ Each library has a function that reads a frame into a `Table`, whose layout is i
 those that are shown: `read_cells(low, high, width)` returns the cells of rows from `low` to `high`
 in the first `width` columns. `FRAME_KINDS` lists the classes that are described here.
 
-
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
 `limits.brief`, the text is one line. `hide_part(name)` returns the text that replaces a
 column or row of a secret; None for other names (`privacy.py`).

@@ -4,7 +4,6 @@ Pydantic makes the JSON. It writes a set in the order of its elements, which dif
 so sets are sorted afterwards, by the texts of their elements (`NestedText.sort_elements`). A *rich*
 value, such as a frame or a figure, has a description of its own (`base.py`), and no JSON.
 
-
 Source: `docs/values.md` (results of tools).
 """
 

@@ -6,7 +6,6 @@ its `length`, and a function that returns its `items` with their keys; `items` i
 that is too large to sort. `hide_value` and `hide_part` return the text that replaces a secret; None
 for other values (`privacy.py`).
 
-
 Source: `docs/values.md`.
 """
 

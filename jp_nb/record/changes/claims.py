@@ -8,7 +8,6 @@ compared. The label is for the user. Null means that no source owns the path.
 A `Step` is a configuration change of the conversation with its `number`, from -1 for the base
 configuration. `Claims` reads the claims of all steps.
 
-
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
 

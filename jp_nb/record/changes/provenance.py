@@ -6,7 +6,6 @@ A `Step` is the base configuration of the conversation, whose `delta` is None, o
 entry, with the settings `after` it. `unsets` of a change are the paths that it unsets. At those
 that it *uncovers*, the value of the layers applies again; at the others, the default does.
 
-
 Source: `docs/configuration.md`.
 """
 

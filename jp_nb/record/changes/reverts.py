@@ -10,7 +10,6 @@ is `UNCLAIMED` if no source owns the path. The `steps` of a conversation are its
 then each change, with the settings after it (`after`) and those of the layers `below` the
 conversation (`config_step.py`).
 
-
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
 

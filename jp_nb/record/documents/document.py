@@ -6,7 +6,6 @@ else (`record_shape.py` has its form), and `Document.to_json` returns the object
 If several pages share a notebook, earlier entries are in *segments*, further keys of the metadata.
 The open page or `read_segments` joins them before a record is loaded (`segments.py`).
 
-
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33, `docs/record.md`.
 """
 

@@ -6,7 +6,6 @@ with a list of parts, an inquiry without `outcome`. An entry of an unknown kind 
 Of `events.py`, `KNOWN` has the class of each kind, `LINKS` the keys of ids, which no view has, and
 `NON_CONFIG_KEYS` the keys of a configuration change that are no settings.
 
-
 Source: `docs/record.md`.
 """
 

@@ -5,7 +5,6 @@ another program that reads the same records. JP knows few reasons, so `metadata.
 *end* of the question, one word for outcome and reason, such as `declined`. `outcome_words.py` has
 the texts about it for user and model.
 
-
 Source: `docs/record.md`, `docs/turns.md`.
 """
 

@@ -7,7 +7,6 @@ Repairing twice changes nothing.
 A *pair* is a tool call with its response, or a question with its answer (`pairs.py`). In a turn,
 requests without a response are `unanswered`, and responses without a request are `loose`.
 
-
 Source: `docs/record.md`.
 """
 

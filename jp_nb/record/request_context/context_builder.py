@@ -9,7 +9,6 @@ of a response has the head, or its changes, since providers bind reasoning to al
 (`request_head.py`). The signature of an item is valid (`is_bound`) only if later requests still
 begin in the same way. Its `host` is the mark of the server that it is from (`host_marks.py`).
 
-
 Source: `docs/record.md`.
 """
 

@@ -9,7 +9,6 @@ user was not asked (`prompt_ends.py`). A form also has a `FormEnd`, with the end
 *card* of a question has the answer in words (`headline`), and the lines below it, such as the
 options (`question_card.py`).
 
-
 Source: `docs/prompts.md`, `docs/turns.md`.
 """
 

@@ -3,7 +3,6 @@
 A *partial* configuration has only the settings that its source sets. A `Change` merges a partial
 one (`delta`) into the configuration, and unsets paths (`unsets`).
 
-
 Source: `docs/configuration.md`, `docs/decisions.md` D34.
 """
 

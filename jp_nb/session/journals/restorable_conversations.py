@@ -6,7 +6,6 @@ the disk, unlocked, until a conversation is restored.
 A journal may begin in the middle of a conversation. Its header has the number of earlier entries
 (`base`), which are in a copy of the conversation in the notebook, and their digest.
 
-
 Source: `docs/record.md` (the journal).
 """
 

@@ -4,7 +4,6 @@ A `ListedServer` has the `entry` of a server in a `file` of an application, alre
 this program, with the reason why it cannot be used (`problem`). If several files have a usable
 server of the same name, the one with the highest priority hides the others (`shadowed_by`).
 
-
 Source: `docs/mcp.md`, Import what you have.
 """
 

@@ -7,7 +7,6 @@ reports each request to the runner (`paced_provider.py`).
 Settings can also add providers: a *server* has the name and address that the user chose. The
 provider `scripted` answers from a script of replies, and its state belongs to the session.
 
-
 Source: `docs/architecture.md`, `docs/cassettes.md`.
 """
 

@@ -44,7 +44,6 @@ class TurnRetry:
         settings of the user apply, changes by the tools of the turn do not. Raises the errors of
         `TurnRunner.run`.
 
-
         Raises:
             UsageError: There is no last turn.
         """

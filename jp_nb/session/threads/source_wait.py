@@ -32,7 +32,6 @@ class SourceWait:
     itself, with a status line about the servers. It appears after the configured delay, and is
     updated at intervals.
 
-
     Args:
         config: The configuration with the sources, and with the settings of the display.
         list_awaited: Returns the names of the servers that start or list their tools now.

@@ -2,7 +2,6 @@
 
 `error_request.py` puts them into a request to the model about the error of the last cell.
 
-
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
 
