@@ -1,9 +1,9 @@
 """The problems of settings for the user, also those that pydantic reports, each with its path.
 
 A problem has a `message` for the user, such as "expected true or false, found 'maybe'". The
-`expected` values are also kept apart, in words. So is a `cause`, if a validator gives one, for
-example that a pattern is invalid: tools see other messages, made of these parts. `layer_reading.py`
-reads the settings of a layer, and adds their problems here.
+`expected` values are also kept apart, in words. So is a `cause`, if a validator gives one, such as
+"'a b' cannot be the name of an MCP server": tools see other messages, made of these parts.
+`layer_reading.py` reads the settings of a layer, and adds their problems here.
 
 Source: `docs/configuration.md`.
 """

@@ -1,7 +1,7 @@
 """Settings of the access of a tool: `conversation.tools.NAME.access`.
 
 `jp_nb` enforces the rules for settings (`access_rules.py`). The tool receives the other rules and
-has to follow them. It decides about a flag that is not set (None).
+has to follow them.
 
 Source: `docs/configuration.md`.
 """

@@ -83,8 +83,8 @@ class ReproducibleClock:
     def at(self, position: int, last: str) -> datetime:
         """Return the time of a new entry with index `position`.
 
-        It is later than `last`, the timestamp of the entry before it; "" for the first entry. That
-        one may have a real time, if an earlier run was not reproducible.
+        It is later than `last`, the timestamp of the entry before it, which may be from another
+        run; "" for the first entry.
         """
         moment = self.epoch + min(position * REPRODUCIBLE_STEP, _LATEST - self.epoch)
         last_moment = parse_timestamp(last)
