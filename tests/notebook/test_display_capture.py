@@ -94,6 +94,17 @@ def test_only_the_first_valid_images_are_kept() -> None:
     assert found[-1][0].startswith("figure [image omitted")
 
 
+def test_frames_of_an_animation_do_not_use_up_the_limit_of_images() -> None:
+    figure = show("frame", "figure", **{"image/png": PNG})
+    drawn_again = [CLEAR_LATER, figure] * (MAX_RUN_IMAGES + 3)
+    assert capture_outputs(*drawn_again) == [("frame", 1)]
+
+    other = show("other", **{"image/png": PNG})
+    updates = [("update_display_data", figure[1])] * MAX_RUN_IMAGES
+    found = capture_outputs(figure, *[other] * (MAX_RUN_IMAGES - 1), *updates)
+    assert found[0] == ("frame", 1)
+
+
 def test_updates_and_clearing_are_applied() -> None:
     cleared = [write("gone\n"), CLEAR_LATER]
     assert texts_of(*cleared) == ["gone\n"]

@@ -55,12 +55,14 @@ class OutputCapture:
         self._first: list[_Output] = []
         self._last: deque[_Output] = deque(maxlen=MAX_RUN_OUTPUTS)
         self._count = 0  # of all outputs, also of those that are not kept
-        self._image_count = 0
         self._clears_next = False  # the next output replaces all earlier ones
 
     @contextmanager
     def showing_value(self) -> Iterator[None]:
-        """Count the displays inside of the block as the value of an expression."""
+        """Count the displays inside of the block as the value of an expression.
+
+        Code without an entry in the history (`code_execution.py`) shows its value as a display.
+        """
         self._shows_value = True
         try:
             yield
@@ -75,8 +77,8 @@ class OutputCapture:
         elif kind in ("display_data", "execute_result"):
             shown_as: OutputKind = "result" if kind == "execute_result" else "display"
             output = _Output(shown_as, display_id=display_id)
+            self._append(output)  # first: it applies a `clear_output` that waits for it
             self._fill(output, content)
-            self._append(output)
         elif kind == "update_display_data" and display_id is not None:
             for output in (*self._first, *self._last):
                 if output.display_id == display_id:
@@ -88,10 +90,13 @@ class OutputCapture:
 
     def add_text(self, stream: str, text: str) -> None:
         """Add text that was written to `stream`."""
-        latest = next(iter(reversed(self._last or self._first)), None)
-        if self._clears_next or latest is None or (latest.kind, latest.name) != ("stream", stream):
+        kept = self._last or self._first
+        latest = kept[-1] if kept and not self._clears_next else None
+
+        if latest is None or (latest.kind, latest.name) != ("stream", stream):
             latest = _Output("stream", stream)
             self._append(latest)
+
         latest.text.add(text)
 
     def list_outputs(self) -> tuple[CellOutput, ...]:
@@ -130,8 +135,9 @@ class OutputCapture:
         output.text.add(_extract_text(bundle))
 
         if (image := _extract_image(bundle)) is not None:
-            self._image_count += 1
-            if self._image_count <= MAX_RUN_IMAGES:
+            # Images that were replaced or cleared do not count, such as the frames of an animation.
+            image_count = sum(len(kept.images) for kept in (*self._first, *self._last))
+            if image_count < MAX_RUN_IMAGES:
                 output.images = (image,)
             else:
                 output.text.add(f" [image omitted: the limit is {MAX_RUN_IMAGES} images per run]")
