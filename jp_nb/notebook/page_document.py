@@ -1,8 +1,8 @@
 """The cells of the open page, and their changes: one transaction of the page, or none.
 
-The page compares each named cell with the one that the user saw, in the same step in which it
-changes them. It writes the id of the operation into the notebook's metadata, so that no change is
-applied twice.
+A tool edits the cells with `PageDocument`, and runs one with `CellOfPage`. The page compares each
+named cell with the one that the user saw, in the same step in which it changes them. It writes the
+id of the operation into the notebook's metadata, so that no change is applied twice.
 
 Source: `docs/cells.md`, `docs/protocol.md`.
 """
@@ -83,6 +83,7 @@ class PageDocument:
 
     async def change(self, change: CellChange) -> ChangeResult:
         """Let the page apply `change`, and return its answer."""
+        # The call of a tool has an id for its change, so that it is not applied twice.
         operation = change.operation or uuid.uuid4().hex
         present_sources = {cell.cell_id: cell.source for cell in change.expected}
         steps: list[JsonValue] = [
@@ -110,10 +111,10 @@ class PageDocument:
         try:
             state = await self._read_state()
         except (StorageError, TimeoutError) as exc:
-            return replace(
-                changed, note=NOT_COMPARED.format(exc or NO_ANSWER.format(READ_TIMEOUT_S))
-            )
+            why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
+            return replace(changed, note=NOT_COMPARED.format(why))
 
+        # The cells that are not as the change has left them.
         merged = find_merged(change.steps, changed.ids, state.cells)
         if not merged:
             return changed
@@ -147,6 +148,7 @@ def _format_step(step: EditStep, present: str | None) -> JsonObject:
         "source": step.source,
     }
     if step.kind == "set" and present is not None:
+        # The page replaces only these parts, so that edits of other users beside them stay.
         ranges = SourceChange(present, step.source).list_ranges()
         formatted["ranges"] = [[*changed] for changed in ranges]
     return formatted

@@ -153,3 +153,26 @@ async def test_answer_about_another_operation_is_not_told_as_applied(
     pages.listen(answer_edit)
     result = await make("page_document", pages.store, "a").change(make("cell_change", (), (), "o1"))
     assert result.outcome == outcome
+
+
+@pytest.mark.req("CELL-20")
+async def test_page_that_is_silent_after_an_edit_is_named_as_the_reason(
+    pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "jp_nb.notebook.page_document"
+    monkeypatch.setattr(f"{module}.MERGE_S", 0.0)
+    monkeypatch.setattr(f"{module}.READ_TIMEOUT_S", 0.1)
+    shared = {"tells": ["edits"], "collaborative": True, "session": "one"}
+    pages.begin()
+    pages.post(pages.view.hello() | shared | {"page": pages.view.page})
+
+    def answer_edit(message: dict[str, Any]) -> None:
+        if message["type"] == "edit":
+            piece = {"type": "cells", "page": pages.view.page, "i": 0, "of": 1}
+            text = json.dumps({"operation": "o1", "outcome": "applied", "ids": {}})
+            pages.post(piece | {"seq": message["seq"], "text": text})
+
+    pages.listen(answer_edit)
+    result = await make("page_document", pages.store, "a").change(make("cell_change", (), (), "o1"))
+    assert result.outcome == "applied"
+    assert "meanwhile: the page did not answer within 0.1 s." in result.note
