@@ -84,6 +84,16 @@ def test_file_with_the_characters_of_a_pattern_is_a_file(folder: Path) -> None:
     assert names(folder, "a[1].ipynb", "-p", "x", "1") == ["a[1].ipynb"]
 
 
+@pytest.mark.req("BATCH-1")
+def test_pattern_works_in_a_folder_with_the_characters_of_a_pattern(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = folder / "data [2024]"
+    write_cells(named / "a.ipynb", "1")
+    monkeypatch.chdir(named)
+    assert names(named, "*.ipynb") == ["a.ipynb"]
+
+
 @pytest.mark.req("BATCH-2", "BATCH-3")
 def test_run_is_notebook_times_parameters_times_model(folder: Path) -> None:
     for name in ("a", "b"):

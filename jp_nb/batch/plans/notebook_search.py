@@ -14,6 +14,7 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from jp_nb.batch.results.out_folder import is_output_folder
@@ -51,10 +52,10 @@ def find_notebooks(arguments: Iterable[str], *, folder: Path, out: Path) -> Foun
     Raises:
         UsageError: An argument names no notebook.
     """
-    search = _NotebookSearch(out.resolve())
+    search = _NotebookSearch(folder, out.resolve())
     found: dict[Path, None] = {}  # in order, each once
     for argument in arguments:
-        notebooks = list(search.list_notebooks(folder / argument, argument))
+        notebooks = list(search.list_notebooks(argument))
         if not notebooks:
             raise UsageError(_describe_missing(folder / argument, argument, search))
         found.update(dict.fromkeys(notebooks))
@@ -78,31 +79,38 @@ def _describe_missing(path: Path, argument: str, search: _NotebookSearch) -> str
 
 
 class _NotebookSearch:
-    """Finds notebooks outside of the output folder `out`.
+    """Finds notebooks below `folder`, outside of the output folder `out`.
 
     Attributes:
         earlier_outputs: Output folders of earlier batches, which were not searched.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, folder: Path, out: Path) -> None:
+        self.folder = folder
         self.out = out
         self.earlier_outputs: dict[Path, None] = {}  # in order, each once
 
-    def list_notebooks(self, path: Path, argument: str) -> Iterator[Path]:
-        """Yield the notebooks that `argument` names, whose `path` is absolute."""
+    def list_notebooks(self, argument: str) -> Iterator[Path]:
+        """Yield the absolute paths of the notebooks that `argument` names."""
+        path = self.folder / argument
         if path.is_dir():
             yield from self._search_folder(path)
         elif path.is_file():
             yield Path(os.path.abspath(path))
         elif glob.has_magic(argument):
-            yield from self._search_pattern(path, argument)
+            yield from self._search_pattern(argument)
 
-    def _search_pattern(self, path: Path, argument: str) -> Iterator[Path]:
+    def _search_pattern(self, argument: str) -> Iterator[Path]:
         """Yield the notebooks that match a pattern, and those in matching folders."""
-        named = _find_named_folder(path, argument)
-        for name in sorted(glob.glob(str(path), recursive=True)):
+        named = self._find_named_folder(argument)
+        # The name of the user's folder may contain `[` or `*`, which are not of the pattern.
+        pattern = Path(glob.escape(str(self.folder)), argument)
+
+        for name in sorted(glob.glob(str(pattern), recursive=True)):
             match = Path(name)
-            if self._is_below_earlier_output(match, named):
+            earlier_output = self._find_earlier_output(match, below=named)
+            if earlier_output is not None:
+                self.earlier_outputs[earlier_output] = None
                 continue
             if match.is_dir():
                 yield from self._search_folder(match)
@@ -111,12 +119,18 @@ class _NotebookSearch:
 
     def _search_folder(self, path: Path) -> Iterator[Path]:
         """Yield the notebooks in a folder and its visible subfolders."""
+        # The user has named this folder, so it is searched even if it is an earlier output folder.
+        top = Path(os.path.abspath(path))
+
         for name, subfolders, files in os.walk(path):
             folder = Path(os.path.abspath(name))
-            # The user has named the folder at the top, perhaps an earlier output folder.
-            is_left_out = folder != Path(os.path.abspath(path)) and self._is_earlier_output(folder)
-            if is_left_out or _is_in_folder(folder, self.out):
+            if folder != top and self._is_earlier_output(folder):
+                self.earlier_outputs[folder] = None
                 subfolders.clear()  # `os.walk` does not enter them
+                continue
+
+            if _is_in_folder(folder, self.out):
+                subfolders.clear()
                 continue
 
             # `os.walk` enters the folders that are left in this list.
@@ -125,31 +139,24 @@ class _NotebookSearch:
                 if file.endswith(".ipynb") and not file.startswith("."):
                     yield folder / file
 
-    def _is_below_earlier_output(self, match: Path, named: Path) -> bool:
-        """Return True if a folder between `named` and `match` is an output folder."""
+    def _find_earlier_output(self, match: Path, *, below: Path) -> Path | None:
+        """Return the earlier output folder below `below` that is `match` or contains it."""
         for folder in (match, *match.parents):
-            if folder == named:
-                return False
+            if folder == below:
+                return None
             if self._is_earlier_output(folder):
-                return True
-        return False
+                return folder
+        return None
 
     def _is_earlier_output(self, folder: Path) -> bool:
-        if _is_in_folder(folder, self.out) or not is_output_folder(folder):
-            return False
-        self.earlier_outputs[folder] = None
-        return True
+        """Return True for a folder with the log of a batch, other than this batch."""
+        return not _is_in_folder(folder, self.out) and is_output_folder(folder)
 
-
-def _find_named_folder(path: Path, argument: str) -> Path:
-    """Return the folder that the user names in the pattern `argument`, before its first `*`."""
-    literal_parts: list[str] = []
-    for part in Path(argument).parts[:-1]:
-        if glob.has_magic(part):
-            break
-        literal_parts.append(part)
-    pattern_length = len(Path(argument).parts) - len(literal_parts)
-    return path.parents[pattern_length - 1]
+    def _find_named_folder(self, argument: str) -> Path:
+        """Return the folder that the user names before the first `*`: `a/b` of `a/b/*/c*.ipynb`."""
+        parents = Path(argument).parts[:-1]
+        literal_parts = takewhile(lambda part: not glob.has_magic(part), parents)
+        return Path(self.folder, *literal_parts)
 
 
 def _is_in_folder(path: Path, out: Path) -> bool:
