@@ -43,8 +43,8 @@ def merge_recordings(
     Args:
         out: The output folder.
         base: The folder to which the names of notebooks are relative.
-        runs: All runs of the log.
-        file: The cassette of all runs; "" for those of notebooks and runs.
+        runs: All runs of the log. Those that a resumed batch would repeat are left out.
+        file: The path of the cassette of all runs; "" for those of notebooks and runs.
         keeps_old: Keep the exchanges that a cassette has already.
         is_complete: True if all planned runs have passed or wait. Otherwise the old exchanges are
             kept too, because the recordings may lack some of them.
@@ -89,6 +89,10 @@ def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
             if in_source[key] > written[key]:
                 written[key] += 1
                 writer.add(exchange)
+
+    # No run has sent a request: the recordings are copies of cassettes without exchanges.
+    if not written:
+        return 0
 
     size = draft.stat().st_size
     if size > MAX_CASSETTE_BYTES:
