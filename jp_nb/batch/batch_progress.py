@@ -22,7 +22,11 @@ MAX_SHOWN_RUNS: Final = 4
 
 
 class BatchProgress(BatchObserver, Protocol):
-    """Shows the progress of a batch, and its counts at the end."""
+    """Shows the progress of a batch, and its counts at the end.
+
+    The batch calls `start` and `end` for each run that it executes, and `tell` for messages to the
+    user.
+    """
 
     def close(self, counts: BatchCounts) -> None:
         """Show the counts of all runs."""
@@ -57,12 +61,13 @@ class LineProgress:
 
 
 def format_counts(counts: BatchCounts) -> str:
-    """Return the counts of a batch in one line."""
+    """Return the counts of a batch in one line, with the runs that earlier batches have done."""
     totals = counts.outcomes + counts.done_before
     parts = [f"{count} {outcome.replace('_', ' ')}" for outcome, count in sorted(totals.items())]
     text = ", ".join(parts) or "no run"
     if earlier := counts.done_before.total():
         text += f" ({earlier} of them before)"
+    # Such a cell may have failed for another reason than the decision for which the run waits.
     if unclear := counts.waiting_with_failed_cell:
         text += f"; {unclear} waiting {pluralize('run', unclear)} with a failed cell"
     if counts.repeated:
@@ -71,7 +76,7 @@ def format_counts(counts: BatchCounts) -> str:
 
 
 def format_causes(line: EndedLine) -> Iterator[str]:
-    """Yield the errors of a failed run, misfitting answers, and the warnings of any run."""
+    """Yield errors, prepared answers that did not fit their questions, and warnings of a run."""
     for cell in line.failed_cells:
         place = "" if cell.index is None else f"cell {cell.index + 1}: "
         yield f"{place}{one_line(cell.error, limit=300)}"
@@ -97,6 +102,7 @@ class BarProgress:
             "{percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
         )
         self._bar = tqdm(total=total, file=self._file, bar_format=bar_format, dynamic_ncols=True)
+        # tqdm has no text below a bar: a second "bar" at the next position has only a description.
         self._names_line = tqdm(
             total=0, file=self._file, bar_format="{desc}", position=1, dynamic_ncols=True
         )

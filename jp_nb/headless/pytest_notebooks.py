@@ -111,7 +111,9 @@ class NotebookItem(pytest.Item):
                 timeout=option.jp_timeout,
             )
 
-        unused = [] if option.jp_record else [*format_unused_exchanges(result.events.cassettes)]
+        unused: list[str] = []
+        if not option.jp_record:  # a new recording replaces all exchanges of the cassette
+            unused += format_unused_exchanges(result.events.cassettes)
         if answers.is_file():
             prepared = answers_file.read_answers_file(answers)
             unused += format_unused_answers(result.events, prepared)

@@ -22,7 +22,7 @@ from jp_nb.interop.directory_files import (
     METADATA_FILE,
     is_other_name,
 )
-from jp_nb.interop.directory_writer import Dialect, write_directory
+from jp_nb.interop.directory_writer import Dialect, build_directory
 from jp_nb.interop.existing_directory import FileContents, read_existing, refuse_foreign
 from jp_nb.json_values import JsonObject
 
@@ -55,7 +55,7 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
     existing = read_existing(make_possible_path(folder))
     metadata = existing.files.get(METADATA_FILE) if existing is not None else None
 
-    written = write_directory(jp, dialect=dialect, metadata=metadata)
+    written = build_directory(jp, dialect=dialect, metadata=metadata)
     files = dict(written.files)
 
     if existing is not None:

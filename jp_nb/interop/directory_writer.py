@@ -60,7 +60,7 @@ _END_FORM = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 _NO_ENTRIES_FORM = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
 
 
-def write_directory(
+def build_directory(
     jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
 ) -> Directory:
     """Return the directory of the active conversation of `jp`.
@@ -86,7 +86,7 @@ def write_directory(
 def _write(
     jp: Mapping[str, JsonValue], dialect: Dialect, existing_metadata: str | None
 ) -> Directory:
-    """Return the directory; see `write_directory`. It raises `RecursionError` for deep values."""
+    """Return the directory; see `build_directory`. It raises `RecursionError` for deep values."""
     properties = require_object(jp.get("conversation"), "conversation")
     config = require_object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])

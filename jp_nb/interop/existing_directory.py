@@ -23,7 +23,7 @@ from jp_nb.interop.directory_files import (
     EVENTS_FILE,
     METADATA_FILE,
 )
-from jp_nb.interop.directory_writer import Dialect, write_directory
+from jp_nb.interop.directory_writer import Dialect, build_directory
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_list, read_value
 from jp_nb.json_values import JsonObject
@@ -143,7 +143,7 @@ def _iter_exports(jp: JsonObject) -> Iterator[FileContents]:
     dialects: tuple[Dialect, ...] = ("native", "jp-head")
     for dialect in dialects:
         try:
-            exported = write_directory(jp, dialect=dialect)
+            exported = build_directory(jp, dialect=dialect)
         except StorageError:
             continue
         yield exported.files

@@ -131,7 +131,10 @@ class CellOutputs:
         self._omit_oldest()
 
     def to_json(self, *, with_printed: bool) -> list[Any]:
-        """Return the outputs for a page; those of user code only `with_printed`."""
+        """Return the outputs for a page; those of user code only `with_printed`.
+
+        Not all pages can show these.
+        """
         if not with_printed:
             return [output.to_json() for output in self._outputs if output.is_own]
 

@@ -3,6 +3,9 @@
 `run_code` changes neither the execution counter, nor `In`, `Out`, `_`, and the history.
 `run_own_cell` runs the source of another cell, with a place in the history. No cell hooks run.
 
+While another cell runs, its outputs are in the turn. `RunOutputs` collects them for the cell
+itself. Once they are stored there, it removes them from the turn, and otherwise keeps them in it.
+
 Source: `docs/notebook-tools.md`, `docs/cells.md`, `docs/decisions.md` D94, D295.
 """
 
@@ -84,7 +87,7 @@ class _CodeRunner:
                 execute_code(self.shell, self.code, self.name, capture, in_history=in_history)
             except KeyboardInterrupt as exc:
                 if self.outputs is not None:
-                    self._show_error(exc, self._find_begin(exc), "")
+                    self._show_error(exc, self._find_begin(exc), summary="")
                 raise
             except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
                 error = exc
@@ -165,8 +168,7 @@ def run_own_cell(
 ) -> CodeRun:
     """Run the `source` of `cell` as `run_code` does, with a place in the history.
 
-    Its outputs are stored in the cell, or stay in the turn if that is not possible: meanwhile,
-    `RunOutputs` collects them, and shows them in the turn if the cell wants that.
+    Its outputs are stored in the cell, or stay in the turn if that is not possible.
 
     Raises:
         KeyboardInterrupt: If the kernel is interrupted.

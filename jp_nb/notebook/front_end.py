@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from jp_nb.agent.prompting.prompt_ends import Unavailable
-from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.app import AppConfig, Style
 from jp_nb.notebook.display.cell_output import OutputFactory
 from jp_nb.notebook.display.console import PrintedTurn
 from jp_nb.notebook.display.printed import PrintedTexts
@@ -36,6 +36,11 @@ class NotebookFrontEnd:
 
     Implements `FrontEnd` (`session/host.py`). A turn calls `begin_turn`, and then `end`. A question
     that the user's code asks outside of a turn calls `begin_question` and `end`.
+
+    Args:
+        shell: The IPython shell.
+        cell: Runs jobs on the cell's thread while a turn runs: displays and prompts.
+        run_in_agent_loop: Runs a function on the event loop of the agent's thread.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class NotebookFrontEnd:
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         """Return the display of a turn in the running cell. It also shows the turn's prompts."""
         display = self._make_display(config)
+
+        # Forms are shown at the end of the turn's outputs, or in an output below the printed text.
         place: FormOutput | None = None
         match display:
             case TurnDisplay():
@@ -80,14 +87,26 @@ class NotebookFrontEnd:
         """Return the display for the running cell: printed in a console or a terminal."""
         kernel = getattr(self._shell, "kernel", None)
         is_live = kernel is not None and not is_headless(kernel)
-        style = config.style
-        interval = style.update_interval_ms / 1000
 
+        # Jupyter Console has a kernel, but no cells. IPython in a terminal has no kernel.
         is_console = kernel is None and sys.stdout.isatty()
         if is_live:
             is_console = Presence.detect().is_console
+
         if is_console:
+            style = config.style
+            interval = style.update_interval_ms / 1000
             return PrintedTurn(self._cell, show_tools=style.tool_call.show, interval=interval)
+
+        return self._make_turn_display(config.style, kernel, is_live=is_live)
+
+    def _make_turn_display(self, style: Style, kernel: Any, *, is_live: bool) -> TurnDisplay:
+        """Return the display of a turn as outputs of the cell.
+
+        In a headless run (not `is_live`), outputs are published once, in their final form and
+        order. So the outputs of tools are held back until then.
+        """
+        interval = style.update_interval_ms / 1000
 
         # Without a kernel, tools have no outputs that could be watched.
         tools = None
@@ -96,7 +115,7 @@ class NotebookFrontEnd:
         if kernel is not None:
             tools = ToolOutput(kernel, hold=not is_live, interval=interval)
             printed = PrintedTexts()
-            tools.on_clear = printed.clear
+            tools.on_clear = printed.clear  # a tool that clears its outputs also clears its text
             show_end = partial(KernelPages.of(kernel).show_turn_end, kernel.get_parent("shell"))
 
         transcript = Transcript(

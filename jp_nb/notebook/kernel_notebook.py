@@ -73,7 +73,7 @@ class KernelNotebook:
         `whole` is the number or id of the cell whose images and longer text are returned. The page
         answers on the control channel, so it can answer while a cell runs.
         """
-        if self.file is not None:
+        if self.file is not None:  # all sources are whole, and the kernel knows no outputs
             return self.file.list_cells(self.executed)
 
         store = self.store
@@ -82,9 +82,10 @@ class KernelNotebook:
 
         try:
             async with asyncio.timeout(CELLS_TIMEOUT_S):
-                text = await asyncio.wrap_future(store.requests.ask_cells(_as_index(whole)))
+                report = await asyncio.wrap_future(store.requests.ask_cells(_as_index(whole)))
                 running = store.list_running_cells()
-                cells = await asyncio.to_thread(read_cells, text, running)
+                # Parsing the report, a JSON text of perhaps megabytes, must not block the loop.
+                cells = await asyncio.to_thread(read_cells, report, running)
         except TimeoutError:
             why = f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
             return self._list_executed_cells(why)
@@ -118,9 +119,11 @@ class KernelNotebook:
         from jp_nb.notebook.page_document import PageDocument
         from jp_nb.toolkit.editing.document_cells import DocumentCells
 
+        # The page that runs the cell is asked. Its session is in the request to run the cell.
         cell = self._running_cell
         if isinstance(self.store, LiveStore) and self.store.has_met_page:
             return await PageDocument(self.store, cell.cell_id).read(cell.session)
+
         if self._is_headless:
             raise ToolError(NO_EDITS)
         return DocumentCells((), "", can_change=False, why=NO_PAGE_HERE)

@@ -37,7 +37,7 @@ class MagicOption:
         parse: For an option that can be repeated: makes a value of the flag and the text after it.
             The values of all options with the same `into` form one list, in their order.
         offers: Kind of completions of the value.
-        beside: Other words on the line, for the help.
+        beside: Words of the subcommand that the option needs, for the help: `--user PATH=VALUE`.
     """
 
     flags: tuple[str, ...]
@@ -70,9 +70,10 @@ class MagicOption:
     def usage(self) -> str:
         """The option in a usage line, with `…` if repeating it makes sense.
 
-        Of a repeated option such as `--call`, only the last value counts.
+        It does for *directives*, the options that change the configuration, such as `-c`. Of a
+        repeated option such as `--call`, only the last value counts.
         """
-        repeated = "…" if self.parse is not None and self.into == "directives" else ""
+        repeated = "…" if self.into == "directives" else ""
         return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{repeated}"
 
     @property
@@ -135,8 +136,12 @@ class Subcommand:
 
         `takes` is a single required word (`DIR`), or optional ones (`[PROVIDER [WORD…]]`).
         """
-        at_least = 0 if not self.takes or self.takes.startswith("[") else 1
-        at_most = max(bool(self.takes), self.takes.count("["))
+        if not self.takes:
+            return count == 0
+
+        optional_count = self.takes.count("[")
+        at_least = 0 if self.takes.startswith("[") else 1
+        at_most = max(1, optional_count)
         return at_least <= count and ("…" in self.takes or count <= at_most)
 
     @property

@@ -89,6 +89,7 @@ def load(shell: Any, *, version: str) -> None:
     set_current(session)
     magics = JpMagics(shell, session)
     shell.register_magics(magics)
+    # IPython would show help for a line with `?` at its end, such as `%jp q Why?`.
     if keep_question_marks not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(keep_question_marks)
 

@@ -66,7 +66,8 @@ def hold_file_lock(
     flags = _FLAGS_FOR_LOCK
     if make:
         flags |= os.O_RDWR | os.O_CREAT
-    # Opening must not wait, as it does for a pipe that someone has put in the place of the file.
+    # Someone may have put a link or a pipe in the place of the file. A file behind a link must not
+    # be locked or created, and opening a pipe would wait.
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
     try:

@@ -30,7 +30,7 @@ MAX_FOLDER_CONSENTS: Final = 50
 
 
 class PendingLeaf(NamedTuple):
-    """Path and value of a setting, and the file that sets it."""
+    """Path and value of one setting, a leaf of the configuration, and the file that sets it."""
 
     path: str
     value: JsonValue
@@ -91,7 +91,7 @@ class FolderTrust:
     """Stored consents of the user."""
 
     def __init__(self) -> None:
-        # The stamp of the file when it was last read, and its content.
+        # The stamp of the file (its inode, size, and times) when it was last read, and its content.
         self._known: tuple[Stamp, _Consents] | None = None
 
     def covers(self, folder: Path, digest: str) -> bool:

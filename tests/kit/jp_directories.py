@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from jp_nb.interop import directories, directory_saving
 from jp_nb.interop.directory_reader import read_directory
-from jp_nb.interop.directory_writer import Dialect, write_directory
+from jp_nb.interop.directory_writer import Dialect, build_directory
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class JpDirectory:
     @classmethod
     def write(cls, jp: Any, *, dialect: Dialect = "native", metadata: bytes | None = None) -> Self:
         """Return the directory of the `jp` object; `metadata` is an existing `metadata.json`."""
-        written = write_directory(jp, dialect=dialect, metadata=metadata)
+        written = build_directory(jp, dialect=dialect, metadata=metadata)
         return cls(dict(written.files), list(written.dropped))
 
     @staticmethod

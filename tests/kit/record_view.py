@@ -11,7 +11,7 @@ import jp_nb as jp
 from jp_nb.agent.inquiries.question_entries import make_closing_entry, make_inquiry_request
 from jp_nb.config.tree.turn_bounds import parse_bound
 from jp_nb.interop.directory_reader import read_directory
-from jp_nb.interop.directory_writer import write_directory
+from jp_nb.interop.directory_writer import build_directory
 from jp_nb.record.changes.changes_by_turn import (
     select_changes_before_first_turn,
     select_changes_since_last_turn,
@@ -228,7 +228,7 @@ class RecordView:
 
     def export(self, dialect: Any = "native") -> tuple[dict[str, Any], list[str]]:
         """Return the entries of `events.json` of a directory of JP, and the dropped fields."""
-        written = write_directory(Document(self.stream).to_json(), dialect=dialect)
+        written = build_directory(Document(self.stream).to_json(), dialect=dialect)
         return dict(written.files), list(written.dropped)
 
     def exported_again(self) -> dict[str, Any]:

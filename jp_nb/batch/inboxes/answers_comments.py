@@ -63,9 +63,7 @@ class AnswersText:
 
     The file is read statement by statement (`toml_lines.py`): a statement is the header of a table,
     or a key with its value, and has the lines of comments `above` it. Comments after the last one
-    are those above a statement without `text`. `_table` is the present table, and `_last_entry` the
-    entry that a statement without its own answer continues. Comments above a table wait in
-    `_pending` until its first entry shows where they belong: to the table, or to this entry.
+    are those above a statement without `text`.
 
     Attributes:
         head: Comments at the beginning of the file, without the heading of the inbox.
@@ -85,9 +83,14 @@ class AnswersText:
         for index, answer in enumerate(answers):
             self._index_by_line.setdefault(answer.line, index)
 
+        # The present table, and the entry that a statement without an answer of its own continues.
         self._table = ""
         self._last_entry: EntryText | None = None
+
+        # Comments above a table wait until its first entry shows where they belong: to the table,
+        # or to this entry.
         self._pending: list[str] = []
+
         self._read(text.replace("\r\n", "\n"))
 
     def _read(self, text: str) -> None:
@@ -133,8 +136,9 @@ class AnswersText:
 
         answer = self._answers[index]
         is_own_line = not statement.is_header and self._is_own_line(statement, answer)
-        # The inbox writes the entry in the same table again, so comments of the table stay there.
         if is_own_line and self._pending and answer.key[0] != "permissions":
+            # The inbox writes this table again. Those of permissions have one entry each, which
+            # takes the comments.
             self.tables[self._table] = self._pending
             self._pending = []
 
@@ -144,7 +148,9 @@ class AnswersText:
             entry.source = statement.text.strip(" \t")
         else:
             entry.comments += statement.list_comments()
-        self._last_entry = self.entries[index] = entry
+
+        self.entries[index] = entry
+        self._last_entry = entry
 
     def _add_to_last(self, statement: TomlStatement, above: list[str]) -> None:
         """Add a statement that continues the last entry, such as the arguments of a permission."""

@@ -64,7 +64,7 @@ def read_set(path: Path) -> ParameterSet:
         return check_set(_parse_file(path, text))
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    except (ValueError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # also `BadSetError`
         raise UsageError(f"{path} has no parameters: {one_line(str(exc))}") from exc
 
 

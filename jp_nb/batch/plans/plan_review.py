@@ -74,7 +74,7 @@ def review_plan(
         answered_runs: Ids of runs in the answers file.
         patterns: The patterns of `--rerun`.
     """
-    current_runs = {state.run: state for state in log.runs}
+    current_runs = {state.run: state for state in log.runs}  # without dropped ones
     earlier_versions = _index_by_inputs(log.runs, base)
     dropped_before = {state.run for state in log.dropped}
     dropped: dict[str, None] = {}

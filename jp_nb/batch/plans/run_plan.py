@@ -70,6 +70,8 @@ class RunPlan:
         for path in paths:
             check_path(path)
 
+        # The names of notebooks are relative to `base`. Digests of the cassettes and answers files
+        # are kept for a resumed batch: the ids of its runs must not change with these files.
         base = Path(request.base) if request.base else find_common_folder(paths)
         self.notebooks = [plan_notebook(path, base, request.inputs) for path in paths]
         inputs = request.inputs | {
@@ -96,12 +98,14 @@ class RunPlan:
 
     def _iterate_sets(self) -> Iterator[ParameterSet]:
         """Yield the parameters of each run. `-p` replaces values of a set, and both `--params`."""
-        request = self.request
+        common = self.request.common  # of `--params`
+        given = self.request.given  # of `-p`
         if self._sets is None:
-            yield request.common | request.given
+            yield common | given
             return
+
         for parameters in self._sets:
-            yield request.common | parameters | request.given
+            yield common | parameters | given
 
     def _make_spec(
         self, notebook: PlannedNotebook, parameters: ParameterSet, model: str | None
@@ -155,13 +159,18 @@ class RunPlan:
         return str(own) if own.is_file() else ""
 
     def _read_answers(self) -> AnswersFile | None:
-        """Return the file of `--answers`. Check all others, so that errors precede the runs."""
+        """Return the file of `--answers`; None without one.
+
+        Then each notebook may have its own file. All are read, so that errors precede the runs.
+        """
         if self.request.answers:
             return read_batch_answers(Path(self.request.cwd, self.request.answers))
+
         for notebook in self.notebooks:
             own = self._choose_answers(notebook.path)
             if own:
                 read_batch_answers(Path(own))
+
         return None
 
     def _make_cassette_settings(self, notebook: Path, run: str) -> dict[str, str]:
@@ -209,7 +218,8 @@ class RunPlan:
                 raise UsageError(f"{one_line(repr(name), limit=80)} is not a name of Python")
 
         if self._sets is not None:
-            for name, number in self._sets.check().items():
+            first_lines = self._sets.check()  # the first line with each name
+            for name, number in first_lines.items():
                 places.setdefault(name, f"line {number} of {self._sets.path.name}")
 
         unknown = list(self._find_unknown_names(places))

@@ -84,14 +84,15 @@ class RunSelection:
 
     def _find_answers(self, state: RunState) -> Iterator[PreparedAnswer]:
         """Yield the answer of the file to each decision for which the run waits."""
-        # An answers file may have a table for the run; the entries for all runs are in it as well.
+        # The entries for this run and for all runs; for a run without own entries, those of None.
         answers = self._answers.get(state.run) or self._answers.get(None)
         if answers is None:
             return
 
         for group in group_open_decisions([state]).groups:
+            # The key of an answer begins with the section of the file, then the names in it.
             section = DECISION_SECTIONS[group.kind]
-            _, *names = group.answer_key  # without its section
+            _, *names = group.answer_key
             answer = answers.find(section, *names, arguments=group.arguments)
             if answer is not None:
                 yield answer

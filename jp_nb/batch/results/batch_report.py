@@ -155,6 +155,7 @@ def format_page(report: str, name: str, count: int) -> str:
     heading = f"{clean_text(name)}: {count:,} {pluralize('run', count)}"
     data = base64.b64encode(zlib.compress(report.encode(), 9)).decode("ascii")
 
+    # The data comes last: it is long, and is not a part of the script that the policy allows.
     page = page.replace(_POLICY, _make_policy(page))
     page = page.replace(_HEADING, escape(heading))
     return page.replace(_DATA, data)

@@ -145,9 +145,12 @@ class EndedLine(_Line):
         failed_cells: The failed cells, or one entry with another cause.
         open_decisions: The decisions that needed the user, as `ReportedDecision.to_json` returns
             them. `open_decisions.py` reads them.
-        used_answers: Identities of the entries of the answers file that the run used.
+        used_answers: Identities of the entries of the answers file that the run used
+            (`PreparedAnswer.identity`).
         tried_answers: Digests of these entries (`PreparedAnswer.digest`), if a decision is open.
         notebook: Name of the file in `OUT/`; "" if none was written.
+        warnings: Warnings for the user, such as about processes that the notebook has left.
+        time: Time of the end, in UTC.
     """
 
     type: Literal["ended"] = "ended"

@@ -103,7 +103,7 @@ class StartDesk:
             return False
 
         number = self._worker_numbers.setdefault(worker, len(self._worker_numbers) + 1)
-        may_start = self._source.start(run.spec, number)
+        may_start = self._source.start(run.spec, number)  # writes the start to the log
         run.is_started = may_start
         run.is_refused = not may_start
         return may_start

@@ -60,7 +60,8 @@ class RunReturn:
     Attributes:
         end: The end of the run; None if it did not start.
         files: Files that the run wrote, by the field of the specification.
-        needs_files: True if it did not start because the worker does not see its files.
+        needs_files: True if it did not start because the worker does not see its files. The batch
+            then submits the run again with these.
     """
 
     end: RunEnd | None
@@ -161,7 +162,10 @@ def _use_pace_of_machine(parcel: RunParcel, spec: RunSpec) -> RunSpec:
 
 
 def _execute(client: Any, parcel: RunParcel, spec: RunSpec) -> RunEnd:
-    """Execute a run on a worker process, and kill it if the batch was killed."""
+    """Execute a run on a worker process, and kill the process if the batch was killed.
+
+    The future `running.end` then raises `WorkerDiedError`.
+    """
     running = PROCESSES.start(spec)
     while True:
         try:

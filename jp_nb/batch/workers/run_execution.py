@@ -40,7 +40,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
     changed_before_ns = _read_change_ns(spec)
     if digest_file(Path(spec.path)) != spec.notebook_digest:
         reason = "the notebook's file has changed since the batch began: resume the batch"
-        return fail_run(spec, reason, start=start)
+        return make_failed_end(spec, reason, start=start)
 
     try:
         _prepare_recording(spec)
@@ -61,7 +61,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
         )
         return RunEnd(line=_make_ended_line(spec, result, start))
     except JpNbError as exc:
-        return fail_run(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
+        return make_failed_end(spec, str(exc), start=start, fatal=_find_fatal_cause(exc))
     except KeyboardInterrupt:
         is_written = _read_change_ns(spec) != changed_before_ns
         return RunEnd(line=_make_interrupted_line(spec, start, is_written=is_written))
@@ -97,12 +97,14 @@ def _make_interrupted_line(spec: RunSpec, start: float, *, is_written: bool) -> 
     )
 
 
-def interrupt_run(spec: RunSpec) -> RunEnd:
+def make_interrupted_end(spec: RunSpec) -> RunEnd:
     """Return the end of a run that was interrupted before it began."""
     return RunEnd(line=EndedLine(run=spec.run, outcome="interrupted"))
 
 
-def fail_run(spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = "") -> RunEnd:
+def make_failed_end(
+    spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = ""
+) -> RunEnd:
     """Return the end of a run that failed for `reason`; `fatal` is as in `RunEnd`."""
     seconds = 0.0 if start is None else round(time.monotonic() - start, 3)
     cell = FailedCell(error=format_text(reason))

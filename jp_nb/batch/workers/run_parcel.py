@@ -31,14 +31,17 @@ CASSETTE_SETTING: Final = "providers.cassette.path"
 
 @dataclass(frozen=True, slots=True)
 class RunParcel:
-    """A run, as it travels. Its text form is the id alone: logs of a cluster contain it.
+    """A run, as it travels to the task of a cluster (`dask_task.py`) that executes it.
+
+    Its text form is the id alone: logs of a cluster contain it.
 
     Attributes:
         spec: The specification, with the paths of the machine that sends it.
         batch: A random text, the same for all runs of a batch.
-        probe: A file in the output folder that contains this text. A machine that can read it
-            shares the folder.
-        answer_number: Where the task finds the answer of the batch. Later runs use it again.
+        probe: A file in the output folder that contains the text `batch`. A machine that can read
+            it shares the folder.
+        answer_number: Before it starts, the task asks the batch. The batch puts the answer into
+            the metadata of the cluster, under this number. A later run uses the number again.
         limits: The request limits of the batch, which each machine applies to its runs.
         files: Content of the files by the field of the specification; None if the other machine
             shares the folders.
@@ -79,9 +82,10 @@ def pack(spec: RunSpec) -> dict[str, bytes]:
 
 
 def _list_inputs(spec: RunSpec) -> dict[str, str]:
-    """Return the paths of the files that a run reads, by the field; "" for a file that is none.
+    """Return the paths of the files that a run reads, by the field; "" where it reads none.
 
-    The key `cassette` stands for the setting of the cassette, which is no field.
+    The key `cassette` stands for the setting of the cassette, which is no field. A recording may
+    begin with the cassette `recorded_before`.
     """
     inputs = {
         "path": spec.path,
@@ -94,7 +98,10 @@ def _list_inputs(spec: RunSpec) -> dict[str, str]:
 
 
 def unpack(parcel: RunParcel, folder: Path) -> RunSpec:
-    """Write the files of a run to an empty `folder`, and return the specification for it."""
+    """Write the files of a run to an empty `folder`, and return the specification for it.
+
+    There, the run writes its output and, if it records, its cassette.
+    """
     spec = parcel.spec
     fields: dict[str, Any] = {"output": str(folder / Path(spec.output).name)}
     settings = dict(spec.settings)

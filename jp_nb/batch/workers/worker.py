@@ -31,7 +31,7 @@ from jp_nb.jsonschema_import import delay_parsers
 with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
     from jp_nb.batch.results.run_log_writer import write_all
-    from jp_nb.batch.workers.run_execution import execute_run, fail_run, interrupt_run
+    from jp_nb.batch.workers.run_execution import execute_run, make_failed_end, make_interrupted_end
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
     from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
@@ -57,7 +57,7 @@ def main() -> int:
     except KernelTemplateError as exc:  # a preloaded module is broken, so no run can start
         spec = next(iter(incoming), None)
         if spec is not None:
-            _send(results, fail_run(spec, str(exc), fatal=str(exc)))
+            _send(results, make_failed_end(spec, str(exc), fatal=str(exc)))
         return 1
 
     bounds = KernelBounds(
@@ -67,7 +67,7 @@ def main() -> int:
         template=template,
     )
     for spec in incoming:
-        end = interrupt_run(spec)  # Ctrl+C may precede the run
+        end = make_interrupted_end(spec)  # Ctrl+C may precede the run
         with suppress(KeyboardInterrupt):
             if incoming.begin():
                 end = execute_run(spec, bounds)

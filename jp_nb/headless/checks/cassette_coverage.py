@@ -167,7 +167,8 @@ def _find_unrecorded_request(metadata: Any, content: CassetteContent) -> str | N
 
     context = build_context(stream, providers)
 
-    # A message has another form for each provider. One form on the cassette is enough.
+    # Each item of the context is one message, which has another form for each provider. One form on
+    # the cassette is enough.
     recorded: set[int] = set()  # indexes of items in `context`
     for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]:
         request = RequestNormalizer(name).normalize(ModelRequest(model="", context=context))

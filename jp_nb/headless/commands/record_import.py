@@ -1,5 +1,8 @@
 """Command `jp-nb import`: make a conversation of JP the active one of a notebook.
 
+JP stores a conversation in a directory. `load_directory` returns it as a `jp` object, the JSON of a
+record in a notebook, and `build_directory` makes the files of a directory in memory.
+
 An imported conversation is compared with the one of the same id in the notebook: byte for byte in
 the form of a directory of JP, or entry by entry if it has further entries.
 
@@ -30,7 +33,7 @@ from jp_nb.interop.directories import (
     load_directory,
     make_possible_path,
 )
-from jp_nb.interop.directory_writer import write_directory
+from jp_nb.interop.directory_writer import build_directory
 from jp_nb.interop.jp_entries import format_jp_entry
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_value
@@ -56,7 +59,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         StorageError: A file cannot be read, or the notebook has a different version of the
             conversation. Nothing was written.
     """
-    jp = load_directory(folder, clock=utc_now)  # the `jp` object of a notebook
+    jp = load_directory(folder, clock=utc_now)
     loaded = parse_record(jp, folder)
 
     if os.path.exists(make_possible_path(notebook)):
@@ -64,9 +67,10 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     else:
         target = _make_notebook()
 
-    carrier.lift_carrier(target.metadata)  # another runner may have left the record in a widget
+    # Another runner may have left the record in the state of a widget: it moves to the key `jp`.
+    carrier.lift_carrier(target.metadata)
     action = "imported"
-    stored = jp
+    record = jp
 
     if carrier.read_carrier(target.metadata) is not None:
         document = read_record(notebook)  # a damaged record is an error
@@ -75,7 +79,7 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
         if stored_version is None:
             document.archive_active()
             document.conversation = loaded.conversation
-        elif write_directory(stored_version).files == write_directory(jp).files:  # byte for byte
+        elif build_directory(stored_version).files == build_directory(jp).files:  # byte for byte
             name = format_conversation_id(loaded.conversation.id)
             return [f"{notebook} already contains {name}: nothing to import"]
         else:
@@ -83,10 +87,10 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
             _replace_conversation(document, jp, loaded)
             action = f"updated from {folder}"
 
-        stored = document.to_json()
+        record = document.to_json()
 
-    # The record is stored as a whole: segments of an earlier version are removed.
-    segments.store_segments(target.metadata, stored)
+    # It is stored as a whole in the key `jp`. The segments of an earlier version are removed.
+    segments.store_segments(target.metadata, record)
     write_notebook(target, notebook)
 
     return [_format_import(action, loaded, notebook), *_list_skipped_files(jp, folder)]
@@ -108,7 +112,7 @@ def _make_notebook() -> Any:
 
 
 def _find_stored_version(document: Document, identifier: str) -> JsonObject | None:
-    """Return the conversation with this id in the notebook; None if there is none."""
+    """Return the conversation with this id in the notebook as `jp` object; None without one."""
     if document.conversation.id == identifier:
         return document.to_json()
     return find_other_record(document.others, identifier)
@@ -141,14 +145,14 @@ def _normalize_events(events: Sequence[JsonValue]) -> list[JsonValue]:
 def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) -> None:
     """Put the `loaded` conversation, whose `jp` object is given, in place of its older version.
 
-    It stays active, or at its place among the inactive ones. A signature would be that of the older
-    version.
+    It stays active, or at its place among the inactive ones.
     """
     if document.conversation.id == loaded.conversation.id:
         document.conversation = loaded.conversation
-        document.extra.pop("signature", None)
+        document.extra.pop("signature", None)  # it signs the older version
         return
 
+    # The version of the format is stored once, in the record.
     index = [*map(get_conversation_id, document.others)].index(loaded.conversation.id)
     document.others[index] = {key: item for key, item in jp.items() if key != "version"}
 

@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if options.answers_template is not None:
         _write_template(options.answers_template, report.undecided, options.notebook.name)
 
+    # An unused answer, whose key is nearly that of an open decision, is probably misspelled.
     if options.strict and answers and find_misspelled_answers(report.events, answers):
         return 1
     return 0 if result.ok else 1

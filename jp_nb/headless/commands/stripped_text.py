@@ -139,33 +139,33 @@ def _find_in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal
     """
     if _RECORD.fullmatch(member.key):
         return None if parts.record else []
-    if member.key != WIDGETS:
+    if member.key == WIDGETS:
+        return _find_in_value(text, member, partial(_find_in_widgets, text, parts=parts))
+    return []
+
+
+def _find_in_widgets(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
+    """Return the removals inside a member of `metadata.widgets`; None to remove it."""
+    if member.key != WIDGET_STATE or not isinstance(member.value, dict):
         return []
 
-    # Both functions return None for a member that is removed as a whole.
-
-    def find_in_model(model: _Member) -> list[_Removal] | None:
-        is_carrier = (
-            isinstance(model.value, dict) and model.value.get("model_module") == CARRIER_MODULE
-        )
-        is_removed = parts.record if is_carrier else parts.outputs
-        return None if is_removed else []
-
-    def find_in_states(states: _Member) -> list[_Removal] | None:
-        if states.key != WIDGET_STATE or not isinstance(states.value, dict):
-            return []
-
-        removals: list[_Removal] = []
-        for state in _read_members(text, states.value_start):
-            if state.key != "state":
-                continue
-            in_state = _find_in_value(text, state, find_in_model)
-            if in_state is None:  # no model would stay
+    removals: list[_Removal] = []
+    for inner in _read_members(text, member.value_start):
+        if inner.key == "state":
+            in_models = _find_in_value(text, inner, partial(_find_in_model, parts=parts))
+            if in_models is None:  # no model would stay
                 return None
-            removals += in_state
-        return removals
+            removals += in_models
 
-    return _find_in_value(text, member, find_in_states)
+    return removals
+
+
+def _find_in_model(model: _Member, parts: Parts) -> list[_Removal] | None:
+    """Return None to remove the state of a widget as a whole, or no removals to keep it."""
+    is_object = isinstance(model.value, dict)
+    is_carrier = is_object and model.value.get("model_module") == CARRIER_MODULE
+    is_removed = parts.record if is_carrier else parts.outputs
+    return None if is_removed else []
 
 
 def _find_in_value(text: str, member: _Member, in_member: _FindRemovals) -> list[_Removal] | None:

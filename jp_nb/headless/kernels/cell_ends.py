@@ -2,7 +2,8 @@
 
 `Execution` (`execution.py`) tells `CellEnds` of each start and end. A tool may insert, move, and
 delete cells during the run, so a cell is remembered as an object, and its index is looked up when
-it is needed.
+it is needed. The report of the run finds the turns of a cell by the entries that the record had at
+its end.
 
 Source: `docs/ci.md`.
 """
@@ -92,7 +93,7 @@ class CellEnds:
         entries = length if isinstance(length, int) else 0
 
         end = CellEnd(
-            self._find_index(cell) or 0,
+            self._find_index(cell) or 0,  # `list_all` sets the index at the end of the run
             status,
             seconds=seconds,
             conversation=conversation,

@@ -52,8 +52,9 @@ def serve_forks(modules: Sequence[str]) -> None:
     Write `{"ready": true}` to stdout after the imports, then `{"pid": …}` for each kernel; or
     `{"error": …}` if a module cannot be imported.
     """
+    # Text that modules print to stdout goes to stderr, because it is no answer.
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what modules print is no answer
+    os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended kernels need no `wait`
 
@@ -111,7 +112,8 @@ def _fork(request: Mapping[str, Any]) -> int:
 def _disown_ends() -> None:
     """Forget what the modules have registered for the end of their process, the template.
 
-    Services of the standard library are registered again. The same as in `multiprocessing`.
+    Services of the standard library are registered again. `multiprocessing` does the same in its
+    forks.
     """
     atexit._clear()
     atexit.register(logging.shutdown)

@@ -2,7 +2,9 @@
 
 `Execution` (`execution.py`) makes one for each run. Workers of a batch set bounds for the processes
 and the output of the kernel; `jp-nb run` sets none for one notebook. The cells run in the order of
-the notebook, which the kernel may change (`run_cells.py`). `kernel_manager.py` starts the kernel.
+the notebook, which the kernel may change: `RunCells` (`run_cells.py`) has the edits that it
+reports, and the cells that must not run, because they ran in a turn. `kernel_manager.py` starts the
+kernel.
 
 Source: `docs/many-notebooks.md`, https://nbclient.readthedocs.io/.
 """

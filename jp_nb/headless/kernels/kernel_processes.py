@@ -56,40 +56,50 @@ class KernelProcesses:
             return
         with suppress(ProcessLookupError):
             group = os.getpgid(pid)
+            # Not this program's own group: ending it would end this program too.
             if group != os.getpgrp():
                 self._guard.start()
                 self._guard.add(group)
                 self._groups.add(group)
 
     def end(self) -> list[str]:
-        """End what the kernels have left, and return the names of these processes."""
+        """End what the kernels have left, and return the names of these processes.
+
+        Call it after the kernels have ended.
+        """
+        left = self._wait_for_ends()
+        names = [_read_name(pid) for pid in left]
+
+        self._signal_all(left, signal.SIGTERM)
+        until = time.monotonic() + END_GRACE_S
+        while self._is_any_alive(left) and time.monotonic() < until:
+            time.sleep(POLL_S)
+            _reap(left)
+
+        self._signal_all(left, signal.SIGKILL)
+        _reap(left)
+
+        for group in self._groups:
+            self._guard.remove(group)
+        self._groups.clear()
+        return names
+
+    def _wait_for_ends(self) -> list[int]:
+        """Return the processes that are left: most end by themselves with their kernel."""
         left = self._find_left()
         until = time.monotonic() + LEAVE_GRACE_S
-        while left and time.monotonic() < until:  # most end by themselves with their kernel
+        while left and time.monotonic() < until:
             time.sleep(POLL_S)
             _reap(left)
             left = self._find_left()
-        names = [_read_name(pid) for pid in left]
+        return left
 
-        # The groups as well as single processes: a process may have left the group of its kernel.
+    def _signal_all(self, left: list[int], number: int) -> None:
+        """Signal the groups and single processes: one may have left the group of its kernel."""
         for group in self._groups:
-            _signal_group(group, signal.SIGTERM)
+            _signal_group(group, number)
         for pid in left:
-            _signal(pid, signal.SIGTERM)
-
-        until = time.monotonic() + END_GRACE_S
-        while self._is_any_left(left) and time.monotonic() < until:
-            time.sleep(POLL_S)
-
-        for group in self._groups:
-            _signal_group(group, signal.SIGKILL)
-            self._guard.remove(group)
-        for pid in left:
-            _signal(pid, signal.SIGKILL)
-
-        self._groups.clear()
-        _reap(left)
-        return names
+            _signal(pid, number)
 
     def _find_left(self) -> list[int]:
         """Return the processes that the kernels have left; none outside of Linux."""
@@ -100,9 +110,8 @@ class KernelProcesses:
             pids += [pid for pid in _list_children(os.getpid()) if pid not in pids]
         return [pid for pid in pids if pid not in self._kept]
 
-    def _is_any_left(self, pids: list[int]) -> bool:
+    def _is_any_alive(self, pids: list[int]) -> bool:
         """Return True if a group of a kernel or one of the processes still exists."""
-        _reap(pids)
         # The signal 0 only checks.
         has_group = any(_signal_group(group, 0) for group in self._groups)
         return has_group or any(_signal(pid, 0) for pid in pids)
@@ -131,7 +140,10 @@ def _adopt_orphans() -> bool:
 
 
 def _list_group(group: int) -> list[int]:
-    """Return the processes of a group that still run."""
+    """Return the processes of a group that still run.
+
+    Those that have ended, but whose parent has not read their exit code (`Z`), are not among them.
+    """
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         fields = _read_status(path)
@@ -141,7 +153,10 @@ def _list_group(group: int) -> list[int]:
 
 
 def _list_children(parent: int) -> list[int]:
-    """Return the children of a process, without guards, which end by themselves."""
+    """Return the children of a process, also ended ones; `_reap` removes these.
+
+    Guards are not among them: they end by themselves.
+    """
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         fields = _read_status(path)

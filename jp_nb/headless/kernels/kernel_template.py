@@ -92,7 +92,7 @@ class KernelTemplate:
         return answer
 
     def close(self) -> None:
-        """End the template."""
+        """End the template, whose program ends with its input."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(OSError):
@@ -122,7 +122,7 @@ class ForkedKernel:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the code of a kernel that has ended."""
+        """Return 0. `jupyter_client` calls it for a kernel that has ended."""
         return self.poll() or 0
 
     def send_signal(self, number: int) -> None:

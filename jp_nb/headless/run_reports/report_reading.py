@@ -1,5 +1,8 @@
 """Make the report of a headless run from its result, whose notebook contains the record.
 
+The record also has the turns of earlier runs. Each code cell has ended with a number of entries
+(`CellEnd`), which shows the cell that began a turn.
+
 Source: `docs/ci.md`, `docs/record.md`.
 """
 
@@ -106,6 +109,7 @@ def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
     if stored is None:
         return
 
+    # With `tolerant`, malformed entries are no error: the other turns are reported.
     active = Document.load(stored, clock=utc_now, tolerant=True).conversation
     used = {end.conversation for end in result.cells}
 
@@ -150,7 +154,7 @@ def _count_copied_turns(stream: ConversationStream) -> int:
 
 def _count_old_entries(stream: ConversationStream, result: RunResult) -> int:
     """Return the number of entries of a conversation that are not of this run."""
-    count = result.taken_over.get(stream.id, 0)
+    count = result.taken_over.get(stream.id, 0)  # entries with this id before the run
     if not count or result.continued:
         return count
 
@@ -166,6 +170,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     turn = read_turn(entries.number, entries.entries, status="", images=stream.images)
     turn = replace(turn, status=turn.status or _find_status(turn))
 
+    # The name of the tool that asked, or the kind of the source, such as `assistant`.
     requests = [entry for entry in entries.entries if isinstance(entry, InquiryRequest)]
     tools = {request.id: request.source.name or request.source.source for request in requests}
     questions = [ReportedQuestion(inquiry, tools.get(inquiry.id, "")) for inquiry in turn.inquiries]

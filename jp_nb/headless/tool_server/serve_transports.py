@@ -67,7 +67,7 @@ class Lines:
     def _read(self) -> None:
         """Read the descriptor to its end, in the thread."""
         parts: list[bytes] = []  # of the line that is not complete yet
-        with suppress(RuntimeError, OSError):  # the event loop has ended, or the descriptor
+        with suppress(RuntimeError, OSError):  # the loop has ended, or no read is possible
             while chunk := os.read(self._descriptor, STDIN_CHUNK_BYTES):
                 *line_ends, line_start = chunk.split(b"\n")
                 for line_end in line_ends:

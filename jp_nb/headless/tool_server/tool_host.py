@@ -1,7 +1,9 @@
 """Run the Python tools of this process for other programs, with JSON in and out.
 
 The tools of a module run in the process of the server, and those of a notebook in a kernel. Both
-use `ToolHost`. A call that asks a question runs again with the answers, as in a turn.
+use `ToolHost`: the server calls `load` and `run`, and `KernelTools`, the server's proxy of a
+kernel, calls `list_tools_json` and `reply` there. A call that asks a question runs again with the
+answers, as in a turn.
 
 Source: `docs/mcp.md` (our tools for others).
 """
@@ -85,9 +87,11 @@ class ToolHost:
         offered = await offer_tools(config, sources)
         for name in REGISTRY.all():
             tool = offered.tools.get(name)
-            why = self._find_obstacle(tool, offered.missing.get(name))
-            if tool is None or why is not None:
-                self.refused[name] = why or "it is off"
+            if tool is None:
+                # `missing` has the reason for an enabled tool that is not available.
+                self.refused[name] = offered.missing.get(name, "it is off")
+            elif (obstacle := _find_obstacle(tool)) is not None:
+                self.refused[name] = obstacle
             else:
                 self._tools[name] = tool
 
@@ -100,15 +104,6 @@ class ToolHost:
         functions: JsonObject = {"conversation": {"tools": make_registered_settings()}}
         layers = [Layer(REGISTRATIONS_LAYER, functions), *self._files.load_layers()]
         return validate_config(merge_layers(layers))
-
-    @staticmethod
-    def _find_obstacle(tool: OfferedTool | None, missing: str | None) -> str | None:
-        """Return why a tool is not offered; None if it is, or if it is off."""
-        if tool is None:
-            return missing
-        if tool.grants is not None:
-            return CHANGES_SETTINGS
-        return SKIPPED if tool.run == "skip" else None
 
     def get_configured_answers(self, name: str) -> JsonObject:
         """Return the configured answers to questions of a tool, by question id."""
@@ -128,6 +123,9 @@ class ToolHost:
         ends: Mapping[str, QuestionEnd],
     ) -> JsonObject:
         """Run a tool once, and return its outcome as JSON: `type` is that of the outcome.
+
+        `answers` are the answers to its questions so far, by question id. `ends` are the other
+        outcomes of questions, such as a declined one.
 
         Raises:
             KeyError: There is no such tool.
@@ -170,10 +168,7 @@ class ToolHost:
         return outcome
 
     async def reply(self, request: str) -> str:
-        """Return the outcome of `run` with the arguments in the JSON text `request`.
-
-        `KernelTools` calls it in the kernel of a notebook.
-        """
+        """Return the outcome of `run` with the arguments in the JSON text `request`."""
         asked = as_object(json.loads(request))
         ends: Mapping[str, QuestionEnd] = asked["ends"]  # type: ignore[assignment]
         outcome = await self.run(
@@ -198,8 +193,15 @@ class ToolHost:
         return json.dumps({"tools": tools, "refused": self.refused})
 
 
+def _find_obstacle(tool: OfferedTool) -> str | None:
+    """Return why an enabled tool cannot be offered to other programs, or None."""
+    if tool.grants is not None:  # access to settings, of which a server has none
+        return CHANGES_SETTINGS
+    return SKIPPED if tool.run == "skip" else None
+
+
 def _to_json(tool: OfferedTool, outcome: Outcome) -> JsonObject:
-    """Return an outcome in the shapes of `ToolRunner.run`, within the limits of the tool."""
+    """Return an outcome as JSON, within the limits of the tool. The server makes results of it."""
     match outcome:
         case NeedsInput():
             questions: list[JsonValue] = [

@@ -49,13 +49,12 @@ def fork_at_turn(call: Invocation) -> None:
     """Run `%jp fork`: continue in a copy that ends with a turn."""
     previous = _get_active(call)
     number = call.number(at_least=1)
-    if number is None:
-        last = previous.turns
+    if number is None:  # after the last turn
         call.session.conversations.fork(None)
     else:
-        last = number
         call.session.conversations.fork(to_stored_turn(number))
 
+    last = number or previous.turns
     done = f"Forked after turn {last}" if previous.turns else "Forked"
     _print_change(call, done, previous)
 

@@ -17,6 +17,7 @@ from jp_nb.session.session import Session
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
+    from jp_nb.mcp.connections.connection import Connection
     from jp_nb.mcp.source import McpSource
 
 SERVERS_HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
@@ -45,8 +46,7 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
 def show_server_log(call: Invocation, words: Sequence[str]) -> None:
     """Show the last lines that a server wrote to stderr."""
     name = take_name(call, words, "log")
-    source = find_running(call.session, name)
-    connection = None if source is None else source.connection
+    connection = _find_connection(call.session, name)
     if connection is None:
         failure = call.session.turns.resolver.discovery.find_server_failure(name)
         if not failure:
@@ -57,7 +57,6 @@ def show_server_log(call: Invocation, words: Sequence[str]) -> None:
     lines = connection.stderr_lines()
     if not lines:
         print(f"jp_nb: The MCP server {name} wrote nothing to stderr.")
-
     _print_lines(lines)
 
 
@@ -85,9 +84,9 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
 def find_running(session: Session, name: str) -> McpSource | None:
     """Return the source of the tools of the configured server `name`, if it was started.
 
-    Its `connection` is None before the first start. `connection.state` tells if the server starts,
-    runs, has failed, or has ended. A cassette may replace the server by another kind of source:
-    then return None.
+    Its `connection` may be None (`_find_connection`). `connection.state` tells if the server
+    starts, runs, has failed, or has ended. A cassette may replace the server by another kind of
+    source: then return None.
 
     `McpSource` is imported late, because few sessions use MCP servers.
     """
@@ -98,6 +97,12 @@ def find_running(session: Session, name: str) -> McpSource | None:
     from jp_nb.mcp.source import McpSource
 
     return source if isinstance(source, McpSource) else None
+
+
+def _find_connection(session: Session, name: str) -> Connection | None:
+    """Return the connection to the configured server `name`; None before its first start."""
+    source = find_running(session, name)
+    return None if source is None else source.connection
 
 
 def take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
@@ -147,15 +152,14 @@ def _find_place(session: Session, name: str) -> str:
     """Return the layers and files that set the fields of the server, each once."""
     path = f"providers.mcp.{name}"
     fields = [f"{path}.{field}" for field in McpServer.model_fields]
-    explained = session.settings.explain(fields)
+    explained = session.settings.explain(fields)  # the sources of each field; the last one counts
     places = [sources[-1].place for sources in explained.values() if sources]
     return ", ".join(dict.fromkeys(places))
 
 
 def _make_notes(session: Session, name: str) -> list[Report]:
     """Return remarks about a server: its own name, its last error, and stray lines."""
-    source = find_running(session, name)
-    connection = None if source is None else source.connection
+    connection = _find_connection(session, name)
     if connection is None:
         failure = session.turns.resolver.discovery.find_server_failure(name)
         return [_make_error_note(name, failure)] if failure else []

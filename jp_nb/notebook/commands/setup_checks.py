@@ -47,7 +47,7 @@ def run_checks(session: Session) -> list[tuple[str, str]]:
         "folder": _describe_folder,
         "project": lambda session: describe_project(session.config, session.turns.resolver.project),
         "model": _describe_model,
-        "cassette": lambda session: describe_cassette(session.active.cassettes)[0],
+        "cassette": _describe_cassette,
         "model list": lambda session: session.turns.catalog.describe_current(session.config),
         "attachments": _describe_attachments,
     }
@@ -71,7 +71,7 @@ def _describe_front_end(session: Session) -> str:
     store = session.store
     if kernel is not None and is_headless(kernel):
         return "headless: no user is available"
-    if isinstance(store, LiveStore) and store.path:
+    if isinstance(store, LiveStore) and store.path:  # the path is known when a page has answered
         return "a page with the jp-nb extension"
 
     return find_surroundings(kernel, session.host.namespace).name
@@ -102,8 +102,9 @@ def _describe_folder(session: Session) -> str:
         return names
 
     paths = set[str]()
-    for file in pending:  # each leaf is a setting: its path, its value, and the file
-        paths.update(path for path, _, _ in file.leaves)
+    for file in pending:
+        paths.update(setting.path for setting in file.leaves)
+
     return f"{names}; ignored until `%jp trust --workspace`: {format_paths(paths)}"
 
 
@@ -130,7 +131,7 @@ def _describe_model(session: Session) -> str:
     addresses = settings.DEFAULT_ADDRESSES
     if settings.base_url is None and addresses:
         forget_addresses(addresses)  # a server may have started since the last search
-        address = find_answering_address(addresses)
+        address = find_answering_address(addresses)  # one of them in any case
         if not has_answered(address):
             return f"{text}, {access}; no server answers at {' or '.join(addresses)}"
         return f"{text} at {address}, which answers, {access}"
@@ -143,6 +144,11 @@ def _describe_key(settings: ProviderConfig) -> str:
         return "no key needed"
     state = "set" if os.environ.get(settings.api_key_env) else "not set"
     return f"key in {settings.api_key_env}: {state}"
+
+
+def _describe_cassette(session: Session) -> str:
+    mode_and_file, *_ = describe_cassette(session.active.cassettes)
+    return mode_and_file
 
 
 def _describe_attachments(session: Session) -> str:

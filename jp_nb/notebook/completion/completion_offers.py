@@ -66,7 +66,10 @@ def complete_path(text: str, names: Names) -> TabCompletions:
 def _complete_file(
     text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
 ) -> TabCompletions:
-    """Complete a path with the `entries` of its folder that are folders or have a suffix."""
+    """Complete a path with the `entries` of its folder that are folders or have a suffix.
+
+    All files have the suffix "", and none has one of ().
+    """
     start = text.rfind("/") + 1
     names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
     if not text.startswith(".", start):
@@ -98,7 +101,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Names], TabCompletions]]] = {
     "answer": lambda text, names: match_prefix(text, names.answers),
     "turn": lambda text, names: match_prefix(text, map(str, range(names.turn_count, 0, -1))),
     "folder": lambda text, names: _complete_file(text, names.list_entries, suffixes=()),
-    "file": lambda text, names: _complete_file(text, names.list_entries, suffixes=("",)),
+    "file": complete_path,
     "attachment": _complete_attachment,
     "schema": lambda text, names: match_prefix(text, sorted(names.schemas)),
     "rows": lambda text, names: match_prefix(text, sorted(names.rows)),

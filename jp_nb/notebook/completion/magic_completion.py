@@ -98,15 +98,15 @@ def _escape_completions(completions: TabCompletions, typed: Sequence[TypedChar])
     Their start becomes a position in the line, and their texts are escaped for the open quote. A
     text that cannot be typed there is omitted.
     """
-    _, position, quote = typed[completions.start]
+    first = typed[completions.start]  # the first replaced character, or the cursor at the end
     escaped = {}
     for text in completions.texts:
-        typable = escape_typed(text, quote)
+        typable = escape_typed(text, first.quote)
         if typable:
             escaped[text] = typable
 
     notes = {escaped[text]: note for text, note in completions.notes.items() if text in escaped}
-    return TabCompletions(position, [*escaped.values()], notes)
+    return TabCompletions(first.position, [*escaped.values()], notes)
 
 
 def _limit(completions: TabCompletions) -> TabCompletions:
@@ -131,7 +131,7 @@ def _complete_text(before: str, names: Names) -> TabCompletions:
     start = mention.start("name") - 1  # with the `@`
     hidden = () if typed.startswith("_") else ("_",)
     variables = [name for name in names.variables if not name.startswith(hidden)]
-    notes: dict[str, str] = {}
+    notes: dict[str, str] = {}  # by the text of the completion
     for name in match_prefix(typed, sorted(variables)).texts:
         notes[f"{{{{{name}}}}}"] = "variable"
 

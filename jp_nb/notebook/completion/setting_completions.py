@@ -1,7 +1,11 @@
 """Complete the path of a setting, or an assignment to one: `conversation.tools.re`, `a.b=va`.
 
 A path such as `conversation.tools[a.b].run` consists of *keys*. The schema of the configuration has
-a *node* for each path, which knows the keys below it, and the values of a setting.
+a *node* for each path, which knows the keys below it, and the values of a setting. A *table* has
+fixed keys, and a *map* has keys that the user chooses; the key `*` of the tools stands for all.
+
+A completion replaces the text from a position (`TabCompletions.start`). Without completions, that
+is the end of the text. `Names` has the names in the session, such as the keys of its configuration.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -38,11 +42,13 @@ def complete_setting_path(text: str, names: Names) -> TabCompletions:
     for boundary in reversed(boundaries):
         above = text[: boundary.start()]
         if boundary[0] == "[":
-            above = above.removesuffix(".")
+            above = above.removesuffix(".")  # `a.[b` is the same path as `a[b`
 
         node = find_node(above) if above else None
-        if boundary.end() == 0:
+        is_beginning = boundary[0] == ""
+        if is_beginning:
             node = ROOT
+
         if node is not None:
             return _complete_key(text, node, above, boundary.start(), names)
 
@@ -79,7 +85,7 @@ def _complete_key(
 
     texts = [f".{text}" for text in texts]
     for key in bracket_keys:
-        # A key that itself has quotes around it would lose them.
+        # Brackets without quotes do for most keys. A key such as `"a"` would lose its own quotes.
         is_read_back = "]" not in key and parse_path(f"x[{key}]")[1:] == (key,)
         needs_quotes = is_quoted or not is_read_back
         index = json.dumps(key, ensure_ascii=False) if needs_quotes else key
@@ -93,8 +99,12 @@ def _list_keys(node: SchemaNode, above: str, names: Names) -> list[str]:
     known = [*node.fields]
     if above == _TOOLS:
         known.append(STAR)
+
+    # A table that has a node for any key, such as `*`, also has keys that the user chooses.
     if node.kind != "table" or node.child(STAR) is not None:
         known += names.list_keys(above)
+
+    # A `=` ends the path in an assignment.
     return [key for key in dict.fromkeys(known) if "=" not in key]
 
 
@@ -107,10 +117,13 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
     child = node.child(key)
     if child is None:
         return []
+
     if child.kind == "map":
         path = f"{above}{shown}" if shown.startswith("[") else f"{above}.{shown}".removeprefix(".")
-        has_keys = path == _TOOLS or names.list_keys(path)  # of the tools, `*` always can be set
+        # The dot is offered only if completions follow. For the tools, there is always `*`.
+        has_keys = path == _TOOLS or names.list_keys(path)
         return [f"{shown}."] if has_keys else [shown]
+
     if child.table is None:
         return [shown]
 
@@ -158,6 +171,8 @@ def _list_values(path: str, node: SchemaNode, typed: str, names: Names) -> Seque
         return offer_models(typed, names)
     if parse_path(path)[-1] == "tool_choice":
         return ["auto", "none", "required", *names.tools]
+
+    # `choices` are the words that the annotation lists. The others are found by trying.
     if node.kind in ("map", "list", "json") or _accepts(node, _ARBITRARY_WORD):
         return node.choices
 

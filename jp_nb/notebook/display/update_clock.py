@@ -1,5 +1,7 @@
 """Schedule the updates of a turn's display: soon after an event, but not too often.
 
+After an update, the next one is allowed after the *spacing*, which is longer for long outputs.
+
 Source: `docs/protocol.md`.
 """
 
@@ -33,7 +35,7 @@ class UpdateClock:
         interval: Shortest time between two updates, in seconds.
         ticks: True to update the elapsed time each second, without an event.
         ticks_in_agent_loop: True once the agent's loop also updates the elapsed time.
-        next_allowed: Monotonic time before which the rate limit allows no update.
+        next_allowed: Monotonic time before which the rate limit allows only an early update.
     """
 
     cell: CellLoop
@@ -48,14 +50,14 @@ class UpdateClock:
     _due_at: float | None = None  # monotonic time of the scheduled update; None without one
     _is_early: bool = False  # True if an early update is scheduled
     _updated_at: float = 0.0  # monotonic time at which the last update ended
-    _spacing: float = 0.0  # seconds after an update before the next one is allowed
+    _spacing: float = 0.0  # seconds
     _timer: Timer | None = None  # of the scheduled update
     _ticker: Timer | None = None  # of the next tick
 
     def schedule(self, delay: float, *, early: bool = False) -> None:
         """Schedule an update in `delay` seconds, or when the rate limit allows it. Thread-safe.
 
-        With `early`, the limit allows it one interval earlier, so that the line of a tool is
+        With `early`, the limit allows it one spacing earlier, so that the line of a tool is
         visible before the tool occupies the cell's thread.
         """
         due = monotonic() + delay
@@ -70,14 +72,16 @@ class UpdateClock:
         self._due_at = due
         self._is_early = self._is_early or early
 
+        # On the cell's thread. The timer of a later update is replaced.
         def update_at_due() -> None:
-            allowed = self.next_allowed
-            if early:
-                allowed -= self._spacing
-            wait = max(due, allowed) - monotonic()
             if self._timer is not None:
                 self._timer.cancel()
 
+            allowed = self.next_allowed
+            if early:
+                allowed -= self._spacing
+
+            wait = max(due, allowed) - monotonic()
             if wait > 0:
                 self._timer = self.cell.call_later(wait, self.update)
             else:
@@ -94,13 +98,17 @@ class UpdateClock:
         """Note that an update has ended, which rendered `size` characters."""
         self._updated_at = monotonic()
         self._spacing = self.interval * (1 + size / CHARS_PER_INTERVAL)
-        # An early update delays the next one by the time that it came too early.
+        # After an early update, `next_allowed` is still ahead, so that the next one waits longer.
         self.next_allowed = max(self.next_allowed, self._updated_at) + self._spacing
+
         if self.ticks and self._ticker is None:
             self._tick()
 
     def _tick(self) -> None:
-        """Update if there was no update for a second; on the cell's thread."""
+        """Update if there was none for a second, else wait for the rest of it.
+
+        It runs on the cell's thread. The update calls `end_update`, which starts the next tick.
+        """
         wait = max(self._updated_at + TICK_S, self.next_allowed) - monotonic()
         if wait > 0:
             self._ticker = self.cell.call_later(wait, self._tick)

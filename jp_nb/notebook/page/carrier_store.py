@@ -1,8 +1,9 @@
 """Storage backend of headless runs: the record is the state of a widget, a *carrier*.
 
 `CarrierStore` implements `RecordStore` (`session/host.py`): the session calls `changed` after it
-has appended entries, and `replaced` when another conversation is active. The *head* of the record
-is all of it except the entries of the active conversation.
+has appended entries, `replaced` when another conversation is active, and `flush_after_cell` at the
+end of each cell. The *head* of the record is all of it except the entries of the active
+conversation.
 
 A runner such as nbclient saves the states of widgets in the notebook. The record is cut into chunks
 (`events.0`, `events.1`, …), because each update of a state sends the whole value of a key.
@@ -73,7 +74,8 @@ class CarrierStore(PagelessStore):
     """Storage backend of a headless run: the state of a widget, which the runner saves.
 
     Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
-    thread. The lock guards the state of the widget, which several threads change.
+    thread. The lock guards the state of the widget, which several threads change. `CellContext`
+    sends messages from any thread as those of the running cell: nbclient drops others.
 
     Args:
         seen: Number of entries of each conversation that the notebook file had before the run
@@ -135,7 +137,7 @@ class CarrierStore(PagelessStore):
             update["length"] = self._stored_count
 
             # The runner merges widget states by key: chunks that are not overwritten would remain.
-            # Later entries follow in the last of the empty ones.
+            # So they are emptied. Later entries follow in the last of them or in new chunks.
             unused = range(len(self._chunks), previous_count)
             update.update({f"events.{number}": [] for number in unused})
             self._chunks += [[] for _ in unused]

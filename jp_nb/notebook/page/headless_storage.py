@@ -39,7 +39,8 @@ StoredBase = Mapping[str, JsonValue] | None
 class HeadlessStorage:
     """A notebook that a runner executes; `path` is None if the runner does not say which.
 
-    Implements `NotebookStorage` (`session/host.py`). The record is kept by a `CarrierStore`.
+    Implements `NotebookStorage` (`session/host.py`). The record is kept by a `CarrierStore`: it
+    sends each entry to the runner in the state of a widget, as a message of a cell of `shell`.
     """
 
     headless = True
@@ -75,6 +76,7 @@ class HeadlessStorage:
         if continues and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")
 
+        # An empty conversation gets the base configuration of this run instead.
         restored = loaded is not None and continues and len(loaded.conversation) > 0
         if loaded is not None and restored:
             document = loaded
@@ -85,7 +87,7 @@ class HeadlessStorage:
             return OpenedConversation(document, MemoryStore(refusal), restored, notices)
 
         document.others += damaged
-        seen = count_entries(stored)
+        seen = count_entries(stored)  # by conversation; the store saves them beside the entries
         named = self.path is not None
         store = CarrierStore(document, seen=seen, named=named, shell=self.shell, clock=clock)
         return OpenedConversation(document, store, restored, notices)
@@ -107,10 +109,11 @@ def begin_headless(
         loaded.archive_active()
 
     others = [other for other in loaded.others if not is_headless_conversation(other)]
-    if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
+    # With the clock of `--reproducible`, a repeated run reuses the id of the replaced conversation.
+    if isinstance(clock, ReproducibleClock):
         used_ids = set(map(get_conversation_id, others))
 
-    # The signature is that of the replaced conversation.
+    # `extra` has the other keys of the record. Its signature is for the replaced conversation.
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(
         clock=clock, made=made, base_config=base_config, taken_ids=used_ids

@@ -42,8 +42,8 @@ class Hello:
         supports_edits: True if it can edit cells.
         supports_runs: True if it can show a cell that runs inside of a turn, and store its outputs.
         session: Jupyter session in the header of all messages of the page, if it shares a
-            document.
-        client: The same session. Each page sends it, also without a shared document.
+            document; otherwise "".
+        client: The same session, whether or not the page shares a document.
         user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
         protocol: The version of the protocol that the page uses, `v` of the message.
     """
@@ -70,7 +70,7 @@ class Hello:
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Hello:
         """Parse `data`. A document that follows in pieces is added later."""
-        supported = data.get("tells")
+        supported = data.get("tells")  # the names of messages that the page understands
         if not isinstance(supported, list):
             supported = []
 

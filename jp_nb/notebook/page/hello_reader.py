@@ -59,7 +59,7 @@ class HelloReader:
 
     def _add_piece(self, page: str, data: Mapping[str, Any]) -> Hello | None:
         """Add a piece of a record; return the `hello` if it was the last one."""
-        if page not in self._incomplete:
+        if page not in self._incomplete:  # given up for other pages, or after an error
             return None
 
         hello, pieces = self._incomplete[page]

@@ -37,7 +37,7 @@ def format_head(document: JsonObject) -> str:
     The text is the same for the same head.
     """
     head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
-    head.setdefault("base_config", {})
+    head.setdefault("base_config", {})  # a missing one is an empty one
     return json.dumps(make_storable(head), sort_keys=True)
 
 
@@ -49,7 +49,7 @@ class PageCopy:
         state: The page's name for the content.
         keys: The metadata keys and carriers with the content.
         stream: The id of the active conversation; "" without one.
-        length: Number of its entries that are those of the kernel.
+        length: Number of its entries, from the first, that equal those of the kernel's document.
         head_text: `format_head` of the record; "" if it is unknown.
         held: Conversations of the kernel's document that the page holds unchanged, with their
             places in its `others`.
@@ -92,23 +92,29 @@ class PageCopy:
     def _find_places(self, others: Iterable[JsonValue]) -> dict[int, int]:
         """Return the places in the page of those of `others` that it holds, by their `id()`.
 
-        Entries in segments or carriers are not in the value of `jp`, and so have no place in it.
+        The kernel replaces a conversation that changes by a new object, so objects are compared.
         """
+        # A page copies within the metadata key `jp`. It cannot copy what is in other keys
+        # (segments) or in states of widgets (carriers).
         if not self.keys.are_plain:
             return {}
 
         places = {id(other): place for other, place in self.held}
         for other in others:
-            # The conversation that is active in the page may be inactive here.
-            is_active_there = bool(self.stream) and get_conversation_id(other) == self.stream
-            if not is_active_there or not isinstance(other, dict):
-                continue
-            # All entries are those of the kernel, so equal numbers of them are equal entries.
-            is_same = len(get_events(other)) == self.length == self.keys.length
-            if is_same and format_head(other) == self.head_text:
+            if isinstance(other, dict) and self._is_active_conversation(other):
                 places[id(other)] = ACTIVE
 
         return places
+
+    def _is_active_conversation(self, other: JsonObject) -> bool:
+        """Return True if `other`, inactive in the kernel, is the page's active conversation."""
+        if not self.stream or get_conversation_id(other) != self.stream:
+            return False
+
+        # If all entries of the page equal those of the kernel, equal numbers are equal entries.
+        has_only_equal_entries = self.length == self.keys.length
+        has_same_entries = has_only_equal_entries and len(get_events(other)) == self.length
+        return has_same_entries and format_head(other) == self.head_text
 
 
 def find_held(others: Sequence[JsonValue], stored: JsonObject) -> list[tuple[JsonValue, int]]:

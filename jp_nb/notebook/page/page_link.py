@@ -4,6 +4,8 @@ Three threads use it: the cell's thread, the sending thread (`page_sender.py`), 
 control thread, which receives (`page_receiver.py`). `lock` is their one lock. Send messages outside
 of it, because a thread that holds the lock of a cell's outputs may wait for `lock`.
 
+The kernel keeps the record in one page, the *followed* one (`followed_page.py`).
+
 Source: `docs/protocol.md`.
 """
 
@@ -29,8 +31,12 @@ from jp_nb.notebook.page.protocol import TARGET, MessageNumbering
 class PageLink:
     """The comm of a notebook, and the pages that use it.
 
+    Args:
+        kernel: The kernel that opens the comm.
+        patience: Seconds that a page has to answer.
+
     Attributes:
-        comm_id: The id of the comm, which `is_batchable` recognizes.
+        comm_id: The id of the comm, made of the name of its target and a random number.
         lock: Lock of everything below. It wakes up threads that wait for a change.
         pages: The known pages.
         numbering: Builds the messages.
@@ -41,7 +47,7 @@ class PageLink:
     def __init__(self, kernel: Any, *, patience: float) -> None:
         self._kernel = kernel
         self._comm: Any = None  # until `connect`
-        self._cell = CellContext()  # messages belong to the cell that called `connect`
+        self._cell = CellContext()  # as its parent, a message has the cell that ran here
         self.comm_id = f"{TARGET}.{uuid.uuid4().hex}"
         self.lock = Condition()
         self.pages = Pages(patience=patience)
@@ -73,7 +79,7 @@ class PageLink:
         with self.lock:
             opening = self.numbering.make_message("open")
 
-        self._cell = CellContext()
+        self._cell = CellContext()  # from now on, the parent is the cell that calls `connect`
         self._comm = create_comm(target_name=TARGET, comm_id=self.comm_id, data=opening)
         # A page without a control channel answers on the shell channel, after the cell.
         self._comm.on_msg(lambda message: receive(message["content"].get("data")))

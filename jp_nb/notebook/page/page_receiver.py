@@ -1,7 +1,14 @@
 """Receive the messages of all pages of a notebook, on ipykernel's control thread.
 
 Several pages can send messages: windows of the notebook, pages of collaborators, and pages of other
-notebooks on the same kernel. `followed_page.py` explains which one is followed.
+notebooks on the same kernel. The kernel writes the record to one of them, the *followed* page
+(`followed_page.py` has the rules). The others are:
+
+- *Readers* share the document with the followed page, and write nothing into it.
+- *Other notebooks* have another path. One of them may be this notebook after a rename: then it is
+  the *candidate*, which is followed if no page answers with the old path.
+
+A page is *known* once its `hello` says that it shows this notebook.
 
 Source: `docs/protocol.md`.
 """
@@ -111,13 +118,13 @@ class PageReceiver:
                     self.link.ask_for_hello()
             case "cells":
                 self.requests.receive_cells(data)
-            case "want":
+            case "want":  # the page lacks the outputs of a running cell
                 self.link.pages.add_lacking_page(data["page"], data["request"])
             case "input":
                 self.input_box.receive_answer(data)
             case "saved" if "seq" not in data:
                 self._handle_save_by_user(data)
-            case "saved" | "save_failed":
+            case "saved" | "save_failed":  # `seq` is the number of the kernel's request to save
                 self._handle_save_answer(data)
 
     def _handle_write_answer(self, data: Mapping[str, Any]) -> None:
@@ -148,7 +155,8 @@ class PageReceiver:
         saved = self.deliveries.followed.content.find_state(data.get("state", ""))
 
         if is_followed and saved is not None:
-            self.saved.set_saved(*saved)
+            conversation, entry_count = saved
+            self.saved.set_saved(conversation, entry_count)
 
     def _handle_hello_message(self, data: Mapping[str, Any]) -> None:
         try:
@@ -163,7 +171,7 @@ class PageReceiver:
         KernelPages.of(self.kernel).add_page(hello.session, hello.user)
         pages = self.link.pages
         if pages.followed.is_reader(hello):
-            pages.join(hello)
+            pages.join(hello)  # it is known, and gets the outputs that it does not show
         elif pages.followed.has_path(hello.path):
             self.follow(hello)
         else:

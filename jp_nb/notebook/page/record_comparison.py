@@ -1,7 +1,12 @@
 """Compare the record of a page with the kernel's document, and decide if the page may be written.
 
-A record with other conversations is completed: the kernel adds them to its document. A record with
-other entries of the same conversation is refused (`page_refusal.py` has the other reasons).
+Several pages may show a notebook. The *followed* one is the page in which the kernel keeps the
+record. It says `hello` with the record that it holds, perhaps that of an earlier kernel:
+
+- If another conversation is active there than in the document, the document gets all conversations
+  that it lacks. So the next write loses none.
+- If the same one is active, its entries must be the beginning of those in the document. Otherwise
+  nothing is written to the page (`page_refusal.py` has the other reasons).
 
 Source: `docs/protocol.md`.
 """
@@ -52,12 +57,12 @@ class RecordComparison:
             return
 
         stored = hello.document if isinstance(hello.document, dict) else {}
-        page_stream = get_conversation_id(stored)
+        active_in_page = get_conversation_id(stored)
         delivery = self._deliveries.followed
-        if page_stream != delivery.stream:
+        if active_in_page != delivery.stream:  # the id of the kernel's active conversation
             self._add_missing_conversations(document, stored)
-            delivery.set_other_record(page_stream, stored)
-        elif not delivery.match_record(stored):
+            delivery.set_other_record(active_in_page, stored)
+        elif not delivery.match_record(stored):  # the entries differ
             self.refusal = PageRefusal(DIVERGED, delivery.stream, as_other(stored))
 
     def _add_missing_conversations(self, document: Document, stored: JsonObject) -> None:
@@ -77,15 +82,16 @@ class RecordComparison:
         )
 
     def end_refusal(self, document: Document) -> None:
-        """End a refusal that another conversation in `document` ends.
+        """End the refusal if it does not concern the conversation that is now active.
 
-        The record of the page, such as a damaged one, is kept among the other conversations.
+        The user may have started a new conversation, because the one of the page has diverged. The
+        record of the page (`refusal.preserved`) is kept among the other conversations.
         """
         refusal = self.refusal
         if refusal is None or not refusal.is_ended_by(document.conversation.id):
             return
 
-        # The damaged record becomes one of the other conversations, and so does each one inside it.
+        # The record becomes one of the other conversations, and so does each one inside it.
         document.others += split_damaged(refusal.preserved)
         self._deliveries.followed.set_other_record(get_conversation_id(refusal.preserved))
         self.refusal = None

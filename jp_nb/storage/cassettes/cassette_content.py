@@ -2,7 +2,8 @@
 
 A request with its response is an *exchange*. Requests share most of their parts, such as tools and
 earlier messages, so a cassette has each part once, by its id. An id is a digest: that of a message
-covers all messages before it.
+covers all messages before it. A message has the id of the one before (`after`), so the last message
+of a request leads to all others; `NO_MESSAGE` is before the first.
 
 The lines of the file are in `cassette_parser.py` and `cassette_writer.py`.
 
@@ -46,8 +47,8 @@ class StoredExchange:
         request: Id of the request.
         summary: Content of the line of the request, without the id: its settings, and the ids of
             its parts.
-        events: The events of the response.
-        end: The end of the response.
+        events: The events of the response, as the provider streamed them.
+        end: The end of the response: complete, incomplete, or failed.
         number: Number of the exchange in the file, from 0.
     """
 
@@ -105,15 +106,17 @@ class CassetteContent:
         """Return the first of the `stored` exchanges with the fewest differences from `request`."""
         # By the id of each stored message: the number of messages up to it, and how many of these
         # `request` begins with.
-        positions = {part.id: number for number, part in enumerate(request.messages, 1)}
         lengths = {NO_MESSAGE: 0}
         shared_lengths = {NO_MESSAGE: 0}
+
+        numbers = {part.id: number for number, part in enumerate(request.messages, 1)}
         for (kind, message_id), part in self.parts.items():
             if kind == "message":  # in the file, it follows the message before it
                 lengths[message_id] = lengths[part.after] + 1
-                # An id covers all earlier messages, so a known id is a common beginning.
-                shared = positions.get(message_id, shared_lengths[part.after])
-                shared_lengths[message_id] = shared
+                # An id covers all earlier messages. So if `request` has a message with this id, it
+                # begins with all messages up to it; else with as many as up to the one before.
+                number_in_request = numbers.get(message_id)
+                shared_lengths[message_id] = number_in_request or shared_lengths[part.after]
 
         def measure_distance(other: StoredExchange) -> int:
             """Count the differing messages and keys. An important key counts three times."""

@@ -69,11 +69,12 @@ class _CassetteReader:
         self._response: list[JsonObject] = []
 
     def read(self, content: bytes) -> CassetteContent:
-        for self._line, line in enumerate(content.split(b"\n"), 1):
+        for number, line in enumerate(content.split(b"\n"), 1):
+            self._line = number  # for the place of an error
             if not line.strip():
                 continue
-            value = self._parse_line(line)
 
+            value = self._parse_line(line)
             if self._line == 1:
                 self._read_header(value)
             elif self._request is not None:
@@ -93,6 +94,7 @@ class _CassetteReader:
 
     def _parse_line(self, line: bytes) -> JsonObject:
         try:
+            # A line has an entry of a record, within its own levels.
             value = read_json(line.decode(), max_levels=MAX_STORED_LEVELS + 10)
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"

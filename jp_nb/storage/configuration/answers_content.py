@@ -1,9 +1,9 @@
 """Prepared answers and permissions, and the choice of the one that decides about a question.
 
-A *decision* is about a question, a call of a tool, its result, a change, an edit, or a plan. Exact
-names have priority over patterns, and the first matching pattern over later ones. A decision about
-exact arguments has priority over one about the tool, and a table of the run over the others. The
-form of a file with decisions is in `answers_file.py`.
+A *prepared answer* is the decision of one entry of the file: about a question, a call of a tool,
+its result, a change, an edit, or a plan. Exact names have priority over patterns, and the first
+matching pattern over later ones. An entry for exact arguments has priority over one for the tool,
+and an entry for the run over the others. `answers_file.py` reads the file.
 
 Source: `docs/answers.md`.
 """
@@ -46,13 +46,14 @@ class EnvironmentVariable:
 
 @dataclass(frozen=True, slots=True)
 class PreparedAnswer:
-    """One decision of an answers file. Tool and question of its key may be patterns.
+    """One entry of an answers file.
 
     Attributes:
+        key: Section, tool, and id of a question. Tool and question may be patterns.
         line: Line number, from 1.
         skip: True if the question is left unanswered, or the consent is refused.
-        value: The answer. For a form, an object with a value for each field.
-        arguments: The exact arguments of the only call that a permission is about; None: any call.
+        value: The answer to a question. For a form, an object with a value for each field.
+        arguments: The exact arguments of the only call that a permission is for; None: any call.
         run: The id of the only run of a batch that it is for; None: any run.
     """
 
@@ -120,16 +121,16 @@ class AnswersFile:
         *names: str,
         arguments: Mapping[str, JsonValue] | None = None,
     ) -> PreparedAnswer | None:
-        """Return the decision about a tool (`names`: its name) or a question (tool and id).
+        """Return the entry for a tool (`names`: its name), or for a question (tool and id).
 
-        A decision about exact arguments is found only for a call with the same `arguments`.
+        An entry for exact arguments is found only for a call with the same `arguments`.
         """
         key = (section, *names)
         arguments_json = None if arguments is None else sorted_json(dict(arguments))
         matches = [
             answer
             for answer in self.answers
-            if _matches(answer.key, key) and _is_about_call(answer, arguments_json)
+            if _matches(answer.key, key) and _is_for_call(answer, arguments_json)
         ]
 
         # False is less than True, so answers with priority have the lower rank.
@@ -139,7 +140,7 @@ class AnswersFile:
         return min(matches, key=rank, default=None)  # the first of equal rank
 
     def find_edit(self, names: Sequence[str]) -> PreparedAnswer | None:
-        """Return the decision about an edit of the cell with these names: its id, and its tags.
+        """Return the entry for an edit of the cell with these names: its id, and its tags.
 
         Names have priority over patterns, and longer patterns over shorter ones.
         """
@@ -169,8 +170,8 @@ class AnswersFile:
         return f"{self.name}, line {answer.line}"
 
 
-def _is_about_call(answer: PreparedAnswer, arguments_json: str | None) -> bool:
-    """Return True if `answer` is about all calls, or about the calls with these arguments.
+def _is_for_call(answer: PreparedAnswer, arguments_json: str | None) -> bool:
+    """Return True if `answer` is for all calls, or for the calls with these arguments.
 
     They are compared as JSON, because `True` and `1` are equal in Python.
     """

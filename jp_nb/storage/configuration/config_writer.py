@@ -2,7 +2,12 @@
 
 A change is made twice: in the settings of the file (`Partial`, a table as JSON), and in its TOML
 document, which keeps comments and order. It is written only if the document then has exactly the
-values of the settings. A *node* is the type of a setting in the schema.
+values of the settings.
+
+A *node* is the type of a setting in the schema. A `Change` unsets paths, then merges the settings
+in its `delta`. A *wrapper* is a value with a merge strategy, `{value = […], strategy = "append"}`,
+and `strip_strategies` returns the settings without them. A table such as a model id may have a
+*short form*, a text.
 """
 
 from __future__ import annotations
@@ -126,6 +131,7 @@ class ConfigFile:
         """
         table: Any = self._document
 
+        # Descend to the table that has the value, and make the missing ones.
         for depth, key in enumerate(keys, start=1):
             present = table.get(str(key))
             node = node_at(keys[:depth])
@@ -184,6 +190,7 @@ def _iter_written_keys(
         keys = (*above, key)
         child = node.child(key) or JSON
 
+        # A table with a short form is written as a whole.
         is_group = child.kind in ("table", "map") and not child.takes_any_text
         if isinstance(value, dict) and value and is_group and not is_wrapper(value, child):
             yield from _iter_written_keys(value, child, keys)

@@ -86,6 +86,7 @@ class JournalFolder:
         for number in range(MAX_JOURNAL_FILES):
             path = self.path / f"{name}.{number}{JOURNAL_SUFFIX}"
             with suppress(FileExistsError):
+                # None if another kernel, which looks for abandoned journals, locked it at once.
                 if (made := create_journal(path)) is not None:
                     return made
 

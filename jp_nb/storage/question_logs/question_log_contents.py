@@ -3,9 +3,10 @@
 Answers have a permanent number, counted from 1. Entries of older logs have none, and their position
 is their number.
 
-The *chain value* of a line is a digest of it and all lines before, which a signature covers. A
-signed line is the user's own if the chain from it to the newest signed line is intact. No I/O:
-files are in `question_log_file.py`.
+The *chain value* of a line is a digest of it and all lines before. A signed line has that of the
+line before it (`AFTER_KEY`), which its signature covers. It is the user's own if the chain from it
+to the newest signed line is intact. No I/O: files are in `question_log_file.py`, and the chain
+value of the newest signed line is in a file of the user (`newest_signed_line.py`).
 
 Source: `docs/record.md`.
 """
@@ -125,7 +126,8 @@ class LogContents:
                 found = entry.get("id", self.last + 1)
                 assert isinstance(found, int)  # `decode_log_entry` checks it
                 number = found
-                self.last = max(self.last, found)
+                self.last = max(self.last, number)
+
             self.lines.append(QuestionLogLine(line, entry, number))
 
     def begin_file(self) -> None:

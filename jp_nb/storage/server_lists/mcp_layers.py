@@ -1,7 +1,8 @@
 """Servers of the files in `providers.mcp_files`, as layers of the configuration.
 
 Imported only if a file is listed. Such a file belongs to another application, so a problem in it is
-a notice: it does not invalidate the configuration.
+a notice: it does not invalidate the configuration. `config_files.py` asks for the user's consent to
+the servers of a file, unless the user's own configuration lists a file outside of the workspace.
 
 Source: `docs/mcp.md`, Import what you have.
 """
@@ -53,7 +54,8 @@ class ServerLayers:
     def read(self, listed: str, root: Path, taken: Collection[str]) -> Layer | None:
         """Return the layer of a `listed` file, without the servers whose names are `taken`.
 
-        Return None if it has none. An unchanged layer is the same object.
+        Names are taken by the configuration, and by files that are listed before this one. Return
+        None if no server is left. An unchanged layer is the same object.
         """
         path = locate_servers(listed, root)
         try:
@@ -88,9 +90,9 @@ class ServerLayers:
 
         known = self._entries.get((path, root))
         if known is None or known[0] != now:
-            inside = path.is_relative_to(root)
-            scope: ServerScope = "workspace" if inside else "user"
-            file = ServerFile(path, "", scope)
+            # A file of the workspace must not be a link out of it.
+            scope: ServerScope = "workspace" if path.is_relative_to(root) else "user"
+            file = ServerFile(path, application="", scope=scope)
             known = now, read_server_file(file, root)
             self._entries[path, root] = known
 

@@ -110,7 +110,10 @@ class FormControl:
         return str(self.widget.model_id)
 
     def matches(self, reported: FormMessage) -> bool:
-        """Return True if `reported`, sent with a click, has the current state of the widget."""
+        """Return True if `reported`, sent with a click, has the current state of the widget.
+
+        If it does not, the update of the widget has not arrived yet.
+        """
         names = [name for name in ANSWER_TRAITS if name in reported]
         if not names:
             return False

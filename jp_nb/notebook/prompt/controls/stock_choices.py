@@ -1,6 +1,8 @@
 """A list of options from stock ipywidgets, for pages that cannot load the module of `Choices`.
 
-Both show the state of one `Choices` object, so that each of them can replace the other.
+Both show the state of one `Choices` object, so that each of them can replace the other: `picks` are
+the selected options, `draft` is the content of the box for the user's own text, and `custom` is
+that text if it is a part of the answer. `search` is the content of the filter.
 
 Source: `docs/prompts.md`.
 """

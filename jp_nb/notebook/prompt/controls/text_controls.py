@@ -1,5 +1,8 @@
 """Controls of questions whose answer is typed: texts, numbers, dates, and secrets.
 
+`controls.py` has a function for each answer type, all with the same parameters. Some do not need
+them. A *misfit* is the reason why a value is no answer of the type; None if it is one.
+
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
 

@@ -58,8 +58,8 @@ class DecisionItem:
         value = reported.get("value")
         return value if isinstance(value, bool) else self.is_checked
 
-    def add_buttons(self, press: Callable[[str], None], first: int) -> None:
-        """Show a button for each action, in place of earlier buttons of the row.
+    def add_buttons(self, press: Callable[[str], None], first: int) -> list[widgets.Button]:
+        """Show and return a button for each action, in place of earlier buttons of the row.
 
         `press` is called with `decide-N`. All items of a decision count their buttons together, so
         those of this item are counted from `first`.
@@ -73,3 +73,5 @@ class DecisionItem:
         self.row.children = (self._box, *buttons)
         for button in earlier_buttons:
             close_widgets(button)
+
+        return buttons

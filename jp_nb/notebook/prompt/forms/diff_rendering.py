@@ -67,7 +67,7 @@ class DiffRenderer:
         changed_words = self._find_changed_words(part)
         for index in part:
             line = self.lines[index]
-            if line.kind == "folded":
+            if line.kind == "folded":  # a number of unchanged lines, such as "… 12 unchanged lines"
                 yield f"<i>{format_fold(line)}</i>"
                 continue
 
@@ -79,12 +79,14 @@ class DiffRenderer:
             # `bdo` shows all characters in their logical order, also right-to-left text.
             yield f'<{tag}>{_SIGNS[line.kind]}<bdo dir="ltr">{text}</bdo></{tag}>'
 
+        # A fixed text about a line break at the end that was added or removed.
         if part.stop == len(self.lines) and self._diff.note:
             yield f"<i>{self._diff.note}</i>"
 
     def _highlight(self, part: range, kind: LineKind) -> dict[int, list[CodePiece]]:
         """Return the pieces of the lines of one source, by index.
 
+        A *piece* is a text with one style. `split_code` returns a list of pieces for each line.
         Only lines that are shown are highlighted: the highlighting of a long source takes seconds.
         """
         shown = [index for index in part if self.lines[index].kind in (kind, "same")]
@@ -98,8 +100,9 @@ class DiffRenderer:
         """The text of each line, with invisible characters spelled out."""
         texts: dict[int, str] = {}
         for index, line in enumerate(self.lines):
-            _, spelled = spell_lines(line.text.removesuffix("\n"))
-            texts[index] = "".join(spelled)
+            # One line, or none if the text is empty.
+            _, spelled_lines = spell_lines(line.text.removesuffix("\n"))
+            texts[index] = "".join(spelled_lines)
         return texts
 
     def _find_changed_words(self, part: range) -> dict[int, list[CharRange]]:
@@ -145,11 +148,11 @@ class DiffRenderer:
 def _render_pieces(pieces: list[CodePiece], ranges: list[CharRange]) -> Iterator[str]:
     """Yield the HTML of a line, in which the characters in `ranges` are marked.
 
-    A piece has one style. A mark may begin in one piece and end in a later one: then each piece
-    gets a mark, and `DiffRenderer.render` joins them.
+    A mark may begin in one piece and end in a later one: then each piece gets a mark, and
+    `DiffRenderer.render` joins them.
     """
     piece_start = 0
-    remaining = iter([*ranges])
+    remaining = iter(ranges)
     mark = next(remaining, None)
 
     for piece in pieces:

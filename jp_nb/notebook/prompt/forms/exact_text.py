@@ -76,10 +76,10 @@ def split_parts(lines: Sequence[str]) -> Iterator[ExactPart]:
         part.append(rest)
         chars += len(rest)
 
-    if not lines:
-        yield ExactPart((), 0, 0)
-    elif part:
+    if lines:
         yield ExactPart(tuple(part), first, len(lines), continues)
+    else:
+        yield ExactPart((), 0, 0)
 
 
 def show_exact_lines(
@@ -88,6 +88,8 @@ def show_exact_lines(
     """Yield widgets that show all of `lines`.
 
     The caller has made invisible characters visible. Code of a known `language` is highlighted.
+    `look` has the layout and style that the widgets of the form share. The widget of a part is
+    closed when the user turns the page, so it has its own.
     """
     parts = list(split_parts(lines))
     if len(parts) > 1:
@@ -97,7 +99,7 @@ def show_exact_lines(
 
 
 class _PagedText:
-    """A text in several parts, with buttons to turn the pages."""
+    """A text in several parts, with buttons to turn the pages. The first follows the last."""
 
     def __init__(self, parts: Sequence[ExactPart], language: str | None) -> None:
         self._parts = parts
@@ -115,14 +117,15 @@ class _PagedText:
         """Show the part that is `step` parts after the current one."""
         self._index = (self._index + step) % len(self._parts)
         previous = self._text_box.children
+        part = self._parts[self._index]
+
         # A new widget resets the scroll position.
-        self._text_box.children = (_make_text_box(self._parts[self._index], self._language),)
-        guard_widgets(self._text_box)
+        self._text_box.children = (_make_text_box(part, self._language),)
+        guard_widgets(self._text_box)  # ignores messages that do not come from the form's page
 
         for widget in previous:
             close_widgets(widget)
 
-        part = self._parts[self._index]
         total = self._parts[-1].last
         which = f"lines {part.first} to {part.last}"
         if part.first == part.last:

@@ -63,7 +63,8 @@ class FormButtons:
     ) -> list[widgets.Widget]:
         """Show the answer buttons, then a step button for each name and label in `labels`.
 
-        Return the earlier answer buttons, which the caller closes after the change.
+        `answers.buttons` has the answer of each answer button, by its label. Return the earlier
+        answer buttons, which the caller closes after the change.
         """
         previous = [*self._answer_buttons]
         self._decisions = []
@@ -92,10 +93,9 @@ class FormButtons:
             close_widgets(button)
 
     def add_item_buttons(self, items: Iterable[DecisionItem]) -> None:
-        """Add the decisions beside each item to those of the row."""
+        """Add the decisions beside each item to those of the row, with the next numbers."""
         for item in items:
-            item.add_buttons(self._press, len(self._decisions))
-            buttons = item.row.children[1:]
+            buttons = item.add_buttons(self._press, first=len(self._decisions))
             for action, button in zip(item.actions, buttons, strict=True):
                 self._decisions.append((action.value, button))
 
@@ -107,6 +107,7 @@ class FormButtons:
         if not isinstance(self._first, ActionPrompt):
             return
 
+        # The value of an action is a text, such as `run`.
         formats = {action.value: action.format_label for action in self._first.actions}
         for value, button in self._decisions:
             format_label = formats.get(str(value))

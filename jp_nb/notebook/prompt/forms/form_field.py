@@ -24,9 +24,10 @@ from jp_nb.text import upper_first
 class FormField:
     """A control with its error message. If it is `named`, its question is shown above it.
 
-    After each change it calls `changed`: with True, or with False if the last click reported it.
-    A click reports the state of the control. `read_and_keep` gets it, and so it knows whether a
-    later update of the widget is a new input.
+    A click of the user sends a *report*, the state of the control (`FormMessage`), which
+    `read_and_keep` gets. The update of the widget with the same state may arrive later. After each
+    update, the field calls `changed`: with True if it is a new input, and with False if the last
+    report had it already.
 
     Attributes:
         prompt: The question of the field.
@@ -127,7 +128,7 @@ class FormField:
     def _on_change(self) -> None:
         """Handle a change of the widget. The error message is about its previous content."""
         self.touched = True
-        is_new = not self.control.matches(self._reported)
+        is_new = not self.control.matches(self._reported)  # the last report had another state
         if is_new:
             self.show_problem("")
         self._changed(is_new)

@@ -33,8 +33,9 @@ def format_decision(prompt: ActionPrompt, question: str) -> Iterator[str]:
     """
     yield from bar_text(prompt_text.format_context(prompt))
     yield f"{question}:" if prompt.changes else question
-    exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
-    for exhibit, (caption, lines) in exhibits:
+
+    captioned = prompt_text.list_exhibits(prompt)  # the caption and the lines of each exhibit
+    for exhibit, (caption, lines) in zip(prompt.exhibits, captioned, strict=True):
         is_left_out = exhibit.item is not None and not exhibit.item.is_checked
         yield f"{caption} (not chosen)" if is_left_out else caption
         yield from bar_lines(lines)
@@ -63,6 +64,7 @@ def _format_full_values(prompt: ActionPrompt) -> Iterator[str]:
     """Yield the full values of changes of which only the difference is shown."""
     for change in prompt.changes:
         difference = diff_change(change)
+        # A difference that is not folded has all lines of both values.
         if difference is None or not difference.is_folded:
             continue
 
@@ -101,7 +103,7 @@ def make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
 
     legend = dialogue.legend
     if answers.keys() == {"y", "n"}:
-        legend = ()  # `Apply delta? [y/n/?]` (R078-76) needs none
+        legend = ()  # `Apply delta? [y/n/?]` says enough
 
     return replace(
         dialogue,

@@ -90,18 +90,18 @@ def converse(
     """
     answers_of_quoted_keys = _quote_keys(keys)
     attempt = 0
-    explained = False  # True if the help was shown just now, which has the legend
+    shows_legend = True
     write_lines(console, dialogue.above)
 
     while attempt < ATTEMPTS:
-        if not explained:
+        if shows_legend:
             write_lines(console, dialogue.legend)
 
-        explained = False
+        shows_legend = True
         line = console.read(dialogue.prompt, secret=dialogue.secret)
         word = line if dialogue.secret else line.strip()
-        may_be_key = not dialogue.secret or _ask_if_key(console, word, keys)
-        if may_be_key:
+
+        if not dialogue.secret or _ask_if_key(console, word, keys):
             is_empty_in_inner = not word and dialogue.inner  # `parse` handles it
             if word in keys and not is_empty_in_inner:
                 return word
@@ -109,7 +109,8 @@ def converse(
             if (key_help := dialogue.key_help.get(word)) is not None:
                 more = () if dialogue.inner or word != HELP_KEY else help
                 write_lines(console, [*key_help, *more])
-                explained = word == HELP_KEY and not dialogue.secret
+                # The help that was just shown has the legend, except that of hidden input.
+                shows_legend = word != HELP_KEY or dialogue.secret
                 continue
 
             if not word and dialogue.default is not None:
@@ -117,6 +118,7 @@ def converse(
 
             line = answers_of_quoted_keys.get(word, line)
 
+        # An answer, the dialogue that follows, or a text that refuses the line.
         parsed = dialogue.parse(line)
         if isinstance(parsed, Answered):
             return parsed
@@ -168,7 +170,8 @@ def choose(
     """
     if keys is None:
         keys = meanings
-    dialogue = make_key_dialogue(meanings, {}, above=above)
+    # Without outcomes, no line is an answer: `converse` returns a key.
+    dialogue = make_key_dialogue(meanings, outcomes={}, above=above)
     chosen = converse(console, dialogue, keys=keys)
     assert isinstance(chosen, str)
     return chosen

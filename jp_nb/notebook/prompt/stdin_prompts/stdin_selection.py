@@ -49,7 +49,7 @@ class SelectionDialogues:
         self._kind = kind
         self._exclusive = prompt.question.exclusive
         self._labels = spell_option_labels(kind.labels)
-        self._highest = len(self._labels) + kind.other  # the last number is that of the own text
+        self._highest = len(self._labels) + int(kind.other)  # the last is that of the own text
         self._may_be_none = kind.multi and not kind.min_picks
         preset = prompt_text.get_preselected(prompt)
         self._default = None if preset is None else kind.read_picks(preset)
@@ -172,7 +172,7 @@ class SelectionDialogues:
     def _check_picks(self, picks: Picks) -> Answered | str:
         """Return the answer, or what is expected if it does not fit."""
         answer = self._make_answer(picks)
-        misfit = self._kind.misfit(answer.value)
+        misfit = self._kind.misfit(answer.value)  # the reason why it is invalid, or None
         return prompt_text.describe_expected_picks(self._kind) if misfit else answer
 
     def _format_refusal(self) -> str:

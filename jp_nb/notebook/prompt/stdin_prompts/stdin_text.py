@@ -42,6 +42,9 @@ class _LineDialogue:
     The *default* is the text that the question proposes. Enter sends it. But two kinds of questions
     need an explicit answer, so the key `=` sends their default: an *exclusive* one, which only the
     user may answer, and one that *consents*, whose default permits something.
+
+    The draft (`EditableText`) is the default with its invisible characters spelled out, such as
+    `a⟨U+200B⟩b`. The user may type them so: `unspell_edited` reads them back.
     """
 
     def __init__(self, prompt: QuestionPrompt) -> None:
@@ -91,7 +94,7 @@ class _LineDialogue:
         help_lines = [f"  Type {expected}."]
         if self._sent_by_key:
             help_lines.append(f"  {UNCHANGED} sends: {default_words}")
-        if not self._kind.misfit(""):
+        if not self._kind.misfit(""):  # the empty text is a valid answer
             help_lines.append(f"  Type {EMPTY_TEXT_KEY} for an empty text.")
 
         return help_lines
