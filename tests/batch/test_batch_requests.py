@@ -123,6 +123,20 @@ def test_recording_of_a_batch_that_stops_early_keeps_what_the_cassette_has(
     assert cassette.read_bytes() == recorded
 
 
+@pytest.mark.req("BATCH-15")
+def test_recording_without_requests_leaves_the_cassette_unchanged(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_cells(tmp_path / f"{name}.ipynb", "1")
+    cassette = tmp_path / "a.cassette.jsonl"
+    cassette.write_text('{"jp_nb":"cassette","version":1}\n')
+    before = cassette.read_bytes()
+
+    done = batch(tmp_path, "a.ipynb", "b.ipynb", "-o", "OUT", "--replay-or-record")
+    assert done.returncode == 0, done.stderr
+    assert "0 exchanges recorded in" in done.stderr
+    assert cassette.read_bytes() == before
+
+
 @pytest.mark.req("BATCH-14")
 def test_a_429_slows_the_other_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cities.csv").write_text("city\nDelft\nEdam\n")
