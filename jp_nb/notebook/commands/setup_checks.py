@@ -28,7 +28,7 @@ from jp_nb.providers.network.local_server import (
 from jp_nb.rendering import report
 from jp_nb.session.resolution.project_texts import describe_project
 from jp_nb.session.session import Session
-from jp_nb.storage.configuration.config_files import format_paths
+from jp_nb.storage.configuration.consent_texts import format_paths
 
 
 def run_checks(session: Session) -> list[tuple[str, str]]:

@@ -47,7 +47,8 @@ from jp_nb.session.configuration.registered_tools import (
 )
 from jp_nb.session.configuration.requested_changes import make_model_partial
 from jp_nb.session.configuration.rule_warnings import list_rule_warnings
-from jp_nb.storage.configuration.config_files import ConfigFiles, format_paths
+from jp_nb.storage.configuration.config_files import ConfigFiles
+from jp_nb.storage.configuration.consent_texts import format_paths
 from jp_nb.toolkit.builtin import tools_config
 
 

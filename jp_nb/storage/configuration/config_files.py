@@ -15,7 +15,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -23,26 +22,18 @@ from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
 from jp_nb.storage.configuration.claim_names import make_claim_names
+from jp_nb.storage.configuration.consent_texts import format_own_settings, format_pending
 from jp_nb.storage.configuration.file_consents import FileConsents
 from jp_nb.storage.configuration.file_notices import FileNotices
 from jp_nb.storage.configuration.named_files import find_named_files
 from jp_nb.storage.configuration.workspace_folder import WorkspaceFolder, get_user_file
 from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.storage.user_folders import get_config_folder
-from jp_nb.text import MAX_LISTED_LINES
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
     from jp_nb.storage.configuration.config_reading import ConfigReader, DigestedLayer
-    from jp_nb.storage.server_lists.mcp_layers import ServerLayers
-
-
-def format_paths(paths: Iterable[str]) -> str:
-    """Return the first `MAX_LISTED_LINES` sorted paths, and the number of the others, as text."""
-    in_order = sorted(paths)
-    more = len(in_order) - MAX_LISTED_LINES
-    shown = ", ".join(in_order[:MAX_LISTED_LINES])
-    return f"{shown} and {more} more" if more > 0 else shown
+    from jp_nb.storage.configuration.listed_servers import ListedServers
 
 
 class _Sources(NamedTuple):
@@ -184,68 +175,21 @@ class ConfigFiles:
         self._notify_pending(path for _, path in sources.files)
 
         layers = [*select_inherited(groups), *variables]
-        return [*self._read_listed_servers(layers), *layers], errors
+        if any("mcp_files" in as_object(layer.partial.get("providers")) for layer in layers):
+            layers = [*self._listed_servers.read(layers), *layers]
+        return layers, errors
 
     def _notify_pending(self, paths: Iterable[Path]) -> None:
         """Tell the user which of the files at `paths` need consent."""
         pending = list(filter(None, map(self.consents.get_pending, paths)))
         if pending:
-            self.notices.add(_format_pending(pending))
-
-    def _read_listed_servers(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Return the layers of the files in `providers.mcp_files` that apply now.
-
-        Those are files of other applications. Of servers with the same name, that of the `layers`,
-        or of the first file, counts.
-        """
-        if not any("mcp_files" in as_object(layer.partial.get("providers")) for layer in layers):
-            return []
-        from jp_nb.storage.server_lists import mcp_layers
-
-        taken_names: set[str] = set()
-        for configured in layers:
-            taken_names.update(mcp_layers.list_server_names(configured))
-
-        server_layers: list[Layer] = []
-        for listed in mcp_layers.list_files(layers):
-            layer = self._server_layers.read(listed, self.root, taken_names)
-            if layer is None:
-                continue
-            taken_names.update(mcp_layers.list_server_names(layer))
-
-            path = mcp_layers.locate_servers(listed, self.root)
-            if self._is_own_server_file(path, layers) or self._has_consent(path, layer):
-                server_layers.append(layer)
-            else:
-                self._notify_pending([path])
-
-        return server_layers
-
-    def _is_own_server_file(self, path: Path, layers: Sequence[Layer]) -> bool:
-        """Return True if a file with servers is the user's own, and so needs no consent.
-
-        It is outside of the workspace, so it did not come with the folder, and the user's own
-        configuration lists it.
-        """
-        from jp_nb.storage.server_lists.mcp_layers import is_listed_by_user
-
-        is_outside = not path.is_relative_to(self.root)
-        return is_outside and is_listed_by_user(path, layers, self.root)
-
-    def _has_consent(self, path: Path, layer: Layer) -> bool:
-        """Return True if the user has consented to the servers in `layer`, the file at `path`.
-
-        Without consent, the file becomes pending.
-        """
-        from jp_nb.storage.server_lists.mcp_layers import list_leaves, make_content
-
-        return self.consents.check(path, make_content(layer), list(list_leaves(layer)))
+            self.notices.add(format_pending(pending))
 
     @cached_property
-    def _server_layers(self) -> ServerLayers:
-        from jp_nb.storage.server_lists.mcp_layers import ServerLayers
+    def _listed_servers(self) -> ListedServers:
+        from jp_nb.storage.configuration.listed_servers import ListedServers
 
-        return ServerLayers(self.notices.add)
+        return ListedServers(self.workspace, self.consents, self.notices)
 
     @cached_property
     def _reader(self) -> ConfigReader:
@@ -284,7 +228,7 @@ class ConfigFiles:
 
         allowed, dropped = drop_own_settings(tuple(group))
         if dropped:
-            self.notices.add(_format_own_settings(path, dropped))
+            self.notices.add(format_own_settings(path, dropped))
 
         if self.trust is not None:
             trusted = drop_untrusted(allowed)
@@ -327,21 +271,6 @@ class ConfigFiles:
         pending = self.consents.get_pending(path)
         if pending is not None:
             name = group[-1].layer.name
-            raise ConfigError(_format_pending([pending]), layer=name, file=str(path))
+            raise ConfigError(format_pending([pending]), layer=name, file=str(path))
 
         return layers
-
-
-def _format_own_settings(path: Path, settings: Sequence[str]) -> str:
-    return (
-        f"{path} cannot set {format_paths(settings)}, because it decides for you. Set it in your "
-        "own file: `%jp config --user`"
-    )
-
-
-def _format_pending(pending: Sequence[PendingConsent]) -> str:
-    files = format_paths({str(consent.file) for consent in pending})
-    leaves = chain.from_iterable(consent.leaves for consent in pending)
-    paths = format_paths({path for path, _, _ in leaves})
-    until = "ignored until `%jp trust --workspace`"
-    return f"settings in {files} need your consent; {until}: {paths}"
