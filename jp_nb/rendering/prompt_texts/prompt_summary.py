@@ -69,7 +69,7 @@ def format_without_form(prompt: AnyPrompt) -> str:
     """Return the questions and options, for readers who do not see the form."""
     lines: list[str] = []
     if isinstance(prompt, FormPrompt):
-        # All pages have the same title and asking tool.
+        # One tool asks all pages, so the first one names it.
         if head := format_head_line(prompt.pages[0]):
             lines.append(head)
 
