@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-# With `as`, because the tokens of a response are one of its events.
+# The tokens of a response are one of its events, so other modules import `Usage` from here.
 from jp_nb.record.entries.token_usage import Usage as Usage
 
 TextKind = Literal["message", "reasoning", "structured"]

@@ -105,7 +105,7 @@ class BatchInterrupts:
             verdict = decide_without_menu(
                 self._turn, "tool_call", self._settings, is_second=is_second
             )
-            # Before the prompt closes, which may end calls.
+            # Listed before the prompt closes, which may end calls.
             interrupted_tools = self._list_open_tools()
             self._turn.prompter.interrupt()  # the current prompt closes before a menu opens: D24
             if verdict is not None:

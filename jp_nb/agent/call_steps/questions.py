@@ -26,13 +26,8 @@ from jp_nb.agent.inquiries.question_entries import (
 )
 from jp_nb.agent.inquiries.question_route import Refuse, Route, UseAnswer, select_route
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.prepared_answers import (
-    ANSWERS_CHANNEL,
-    OpenDecision,
-)
-from jp_nb.agent.prompting.prompt_ends import (
-    Unavailable,
-)
+from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL, OpenDecision
+from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.entries.outcomes import QuestionOutcome
 from jp_nb.record.reading.outcome_words import END_WORDS

@@ -64,7 +64,7 @@ class DeliveryRequests:
         Raises:
             CallEnded: The result is withheld, or no user is available.
         """
-        # The answers file decides, if it can. It raises `CallEnded` if no user can decide either.
+        # The answers file decides, if it can. `CallEnded` is raised if no user can decide either.
         is_permitted = self._decisions.decide_without_prompt("result", tool, call.state)
         if is_permitted is not None:
             if not is_permitted:

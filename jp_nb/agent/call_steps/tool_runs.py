@@ -143,8 +143,7 @@ class ToolRuns:
 
         has_settled = call.state.result.kept is not None  # by `settle_function_result`
         if not has_settled:
-            # Later, when this task has kept the result. The next function waits until then, because
-            # it may end the process.
+            # Set later, when this task has kept the result: the next function may end the process.
             asyncio.get_running_loop().call_soon(cell.settled.set)
 
     def _refuse_early_change(self, tool: OfferedTool, outcome: Outcome) -> Outcome:

@@ -68,8 +68,8 @@ def format_stopped_response(call: Call, verdict: Verdict) -> str:
     if verdict.text:
         return CANCELLED_WITH_MESSAGE_TEXT.format(verdict.text)
 
-    # The other calls were not canceled: the turn continues, no user was there to cancel them, or
-    # the user stopped the turn in the form of a tool's question (`by_interrupt` is False).
+    # The user has not canceled the call if the turn continues, if no user was there, or if the user
+    # stopped the turn in the form of a tool's question (`by_interrupt` is False).
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response

@@ -115,7 +115,7 @@ class ServerDefinitions:
 
 def read_definitions(server: str, tools: Sequence[ServerTool]) -> ServerDefinitions:
     """Return the definitions of the `tools` of `server`."""
-    # Without the tools for which no name is unique.
+    # A tool without a unique name is not among them.
     names = map_names(server, [tool.name for tool in tools])
     usable: dict[str, McpDefinition] = {}
     unusable: list[UnusableTool] = []

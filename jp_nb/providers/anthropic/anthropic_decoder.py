@@ -35,7 +35,7 @@ from jp_nb.providers.anthropic.anthropic_open_blocks import (
     THINKING_SIGNATURE_KEY,
     OpenBlock,
 )
-from jp_nb.providers.anthropic.anthropic_reports import AnthropicUsage, list_dropped_thinking
+from jp_nb.providers.anthropic.anthropic_reports import AnthropicUsage, list_thinking_changes
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
@@ -146,7 +146,7 @@ class AnthropicDecoder(Decoder):
         for index in [*self._open_blocks]:  # of a server that does not stop its blocks
             self._stop_block(index, out)
         self._flush_pending_call(out)
-        for change in list_dropped_thinking(self._transformations, self._find_signatures):
+        for change in list_thinking_changes(self._transformations, self._find_signatures):
             out.add(change)
         out.add(self._make_finished())
 

@@ -1,4 +1,4 @@
-"""Read the reports of Anthropic Messages about a whole response: its usage, and dropped thinking.
+"""Read the reports of Anthropic Messages about a response: its usage, and thinking of the request.
 
 Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-claude/streaming.
 """
@@ -49,7 +49,7 @@ class AnthropicUsage:
         return Usage(**counts)
 
 
-def list_dropped_thinking(
+def list_thinking_changes(
     transformations: object, find_signatures: Callable[[Sequence[str]], Sequence[str]]
 ) -> Iterator[InputChange]:
     """Yield the reports about thinking in the request that does not fit the conversation.

@@ -43,7 +43,7 @@ ECHOED_STEPS: Final = frozenset({"user_input", "function_result"})
 class StepItems:
     """The output items of one response, which may take several requests.
 
-    `answer` has been fed the texts of outputs, and is told when an output ends.
+    The decoder adds the texts of outputs to `answer`, which is told here when an output ends.
 
     The size of a response is limited by `EventBuffer.bytes + held_chars`. Arguments that become an
     event, and a signature that becomes metadata, are released here, because `bytes` counts them.

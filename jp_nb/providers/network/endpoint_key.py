@@ -1,4 +1,4 @@
-"""The API key of an endpoint: whether a request needs it, its header, and its place in a preview.
+"""The API key of an endpoint: its check before a request, its header, and its place in a preview.
 
 The key is read from its environment variable for each request, because the user may set it in a
 running kernel. No object keeps it.

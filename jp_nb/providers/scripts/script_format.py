@@ -68,8 +68,8 @@ class Reply(_ScriptPart):
     """One reply of the script.
 
     Attributes:
-        when: Texts that the new part of the request must contain, which follows the last response
-            of the model. Otherwise the reply is skipped.
+        when: Texts that must be in the part of the request after the last response of the model.
+            Otherwise the reply is skipped.
         expect: Texts that the instructions, attachments, or conversation must contain. Otherwise
             the request fails.
         reasoning: The reasoning of the model.

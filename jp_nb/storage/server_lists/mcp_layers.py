@@ -1,8 +1,8 @@
 """Servers of the files in `providers.mcp_files`, as layers of the configuration.
 
 Imported only if a file is listed. Such a file belongs to another application, so a problem in it is
-a notice: it does not invalidate the configuration. `config_files.py` asks for the user's consent to
-the servers of a file, unless the user's own configuration lists a file outside of the workspace.
+a notice: it does not invalidate the configuration. `listed_servers.py` selects the files whose
+servers apply, and those that need the user's consent.
 
 Source: `docs/mcp.md`, Import what you have.
 """

@@ -58,7 +58,10 @@ class FormSource:
         )
 
     def resolve(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
-        """Return `path`, and the keywords of its part `node`, with those its `$ref` refers to."""
+        """Return `path`, and the keywords of `node`, the part of the schema that is there.
+
+        A `$ref` is replaced by the keywords of the schema that it refers to.
+        """
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
                 self.fail(path, "expected a schema, which is an object")
