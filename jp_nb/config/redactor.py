@@ -7,7 +7,7 @@ and Base64 (`secret_encodings.py`). `jp_nb/config/secrets/` recognizes unknown s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Lock
 
 from pydantic import JsonValue
@@ -88,9 +88,17 @@ class Redactor:
         if not self.may_be_in(text):
             return text  # the usual case
 
+        return self.replace(text, self.find(text))
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Return the start and the end of each secret in `text`, sorted. They may overlap."""
+        return sorted(self._find(text))
+
+    def replace(self, text: str, places: Iterable[tuple[int, int]]) -> str:
+        """Return `text` with the replacement at each of `places`, which `find` has returned."""
         pieces: list[str] = []
         end = 0
-        for start, stop in sorted(self._find(text)):
+        for start, stop in places:
             overlaps_last = start < end
             if not overlaps_last:
                 pieces += [text[end:start], self._replacement]
@@ -119,11 +127,6 @@ class Redactor:
     def stream(self) -> RedactedStream:
         """Return a stream that hides the secrets known now."""
         return RedactedStream(self, self._forms, self._unescaped_forms)
-
-    def find_first(self, text: str) -> int | None:
-        """Return the index of the first secret in `text`; None if there is none."""
-        starts = (start for start, _ in self._find(text))
-        return min(starts, default=None)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the start and the end of each secret in `text`. They may overlap."""
@@ -190,11 +193,15 @@ class RedactedStream:
             self._held = ""
             return text[shown_end:]
 
-        first = self._redactor.find_first(text)
-        if first is not None:
+        # Text that was shown must not be shown again. Only now, because the new piece has escapes,
+        # a place in it may look like a secret.
+        found = self._redactor.find(text)
+        places = [(start, stop) for start, stop in found if stop > shown_end]
+        if places:
             # From here on, `text` is only what was not shown yet. If the first secret began before
             # `shown_end`, the replacement follows the few characters that were shown of it.
-            text = text[shown_end:first] + self._redactor.hide(text[first:])
+            first, _ = places[0]
+            text = self._redactor.replace(text, places)[min(first, shown_end) :]
             shown_end = 0
 
         # Hold back the end of the text that was not shown, if it may be the beginning of a secret.

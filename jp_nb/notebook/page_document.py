@@ -1,8 +1,9 @@
 """The cells of the open page, and their changes: one transaction of the page, or none.
 
-A tool edits the cells with `PageDocument`, and runs one with `CellOfPage`. The page compares each
-named cell with the one that the user saw, in the same step in which it changes them. It writes the
-id of the operation into the notebook's metadata, so that no change is applied twice.
+A tool edits the cells with `PageDocument`, and runs one with `CellOfPage` (`page_own_cell.py`). The
+page compares each named cell with the one that the user saw, in the same step in which it changes
+them. It writes the id of the operation into the notebook's metadata, so that no change is applied
+twice.
 
 Source: `docs/cells.md`, `docs/protocol.md`.
 """

@@ -41,7 +41,7 @@ class ConversationList:
 
     Attributes:
         turn_statuses: Statuses of the turns of this kernel, by conversation and turn. Turns add
-            theirs when they end (`turn_runner.py`).
+            theirs when they end (`turn_execution.py`).
     """
 
     def __init__(self, active: ActiveConversation) -> None:

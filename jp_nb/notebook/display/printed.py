@@ -65,7 +65,7 @@ class PrintedTexts:
                 self._take_from(stream)
 
     def close(self) -> None:
-        """Stop to take text. Later text of the calls is printed as that of the cell."""
+        """Stop taking text. Later text of the calls is printed as that of the cell."""
         with self._lock:
             self._is_open = False
         for restore in reversed(self._restores):
@@ -78,7 +78,7 @@ class PrintedTexts:
             self._calls.setdefault(call_id, _CallText())
 
     def end(self, call_id: str) -> str | None:
-        """Stop to take the text of this call, and return all of it; None if it has not changed."""
+        """Stop taking the text of this call, and return all of it; None if it has not changed."""
         with self._lock:
             return _take(self._calls.pop(call_id, None))
 

@@ -188,12 +188,12 @@ class RunningTools:
             self._output.send_now()
 
     def close_printed(self) -> None:
-        """Stop to take printed text."""
+        """Stop taking printed text."""
         if self._printed is not None:
             self._printed.close()
 
     def close_output(self) -> list[SendOutput]:
-        """Stop to watch; return the output that is still held."""
+        """Stop watching; return the output that is still held."""
         if self._output is None:
             return []
 

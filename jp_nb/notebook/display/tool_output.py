@@ -69,7 +69,7 @@ class ToolOutput:
         self._session.send = self._watch_and_send
 
     def close(self) -> None:
-        """Stop to watch, and send the current batch."""
+        """Stop watching, and send the current batch."""
         self.send_now()
         if self._session.__dict__.get("send") != self._watch_and_send:
             return  # other code has replaced it meanwhile, and may still call ours

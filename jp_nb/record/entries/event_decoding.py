@@ -3,8 +3,8 @@
 Older records are normalized first: a delta with its settings on the entry itself, a tool result
 with a list of parts, an inquiry without `outcome`. An entry of an unknown kind becomes `Unknown`.
 
-Of `events.py`, `KNOWN` has the class of each kind, `LINKS` the keys of ids, which no view has, and
-`NON_CONFIG_KEYS` the keys of a configuration change that are no settings.
+`KNOWN` has the class of each kind, and `NON_CONFIG_KEYS` the keys of a configuration change that
+are no settings (`entry_kinds.py`). `LINKS` has the keys of ids, which no view has (`events.py`).
 
 Source: `docs/record.md`.
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # it loads the schema of the configuration
     from jp_nb.session.configuration.settings import Settings
 
 
-class JournalOwner(Protocol):
+class JournaledConversation(Protocol):
     """The part of the active conversation that decides about its journal."""
 
     document: Document
@@ -55,7 +55,7 @@ class JournalOwner(Protocol):
 class JournalUse:
     """Writes the entries of `active`, and the progress of its tool calls, to its journal."""
 
-    def __init__(self, active: JournalOwner) -> None:
+    def __init__(self, active: JournaledConversation) -> None:
         self._active = active
         self._was_wanted = True  # by the last valid configuration
 

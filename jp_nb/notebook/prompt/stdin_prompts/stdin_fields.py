@@ -35,7 +35,7 @@ from jp_nb.toolkit.question import FormAnswer, Question
 class StdinFields:
     """Asks the fields of the current page of `draft`, and stores their values in the draft.
 
-    The values of each page stay, also invalid ones, in case that the user returns to the page.
+    The values of each page stay, also invalid ones, in case the user returns to the page.
     """
 
     def __init__(
