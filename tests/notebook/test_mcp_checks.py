@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.mcp import source as source_module
+from jp_nb.mcp import server_start
 from tests.session.servers import configure, make_books, remove_configuration, settings_of, turn_on
 from tests.support.sessions import SCRIPT, AskedNotebook, Notebook
 from tests.support.sessions import configure as configure_folder
@@ -146,7 +146,7 @@ def test_server_of_a_folder_needs_consent_before_it_is_checked(
 def test_missing_library_is_an_error_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(server_start, "find_spec", lambda name: None)
     configure({"books": {"command": "sh"}})
     results = run_doctor(AskedNotebook(tmp_path))
     assert "pip install 'jp-nb[mcp]'" in results["MCP servers"]
