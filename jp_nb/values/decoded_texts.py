@@ -16,6 +16,12 @@ MAX_READ_BYTES: Final = 1_000_000
 """Maximum size of an array that is read as text."""
 MAX_JOINED_ITEMS: Final = 10_000
 """Maximum length of a list of characters that is read as a text."""
+_BYTES_KINDS: Final = "uib"
+"""Kinds of numpy for whole numbers, with and without a sign, and for booleans."""
+_CHARACTERS_KINDS: Final = "SU"
+"""Kinds of numpy for bytes and for characters; an item may have several."""
+_LONGEST_ITEM_BYTES: Final = 64
+"""16 characters of the kind `U`."""
 
 
 def decode_as_text(value: object) -> str | None:
@@ -35,20 +41,30 @@ def decode_as_text(value: object) -> str | None:
 
 
 def _decode_buffer(value: Any) -> str | None:
-    """Return the text of a buffer of bytes or characters; None for numbers of several bytes."""
+    """Return the text of a buffer of bytes or characters; None if it is too large or has numbers.
+
+    Only arrays of numpy say what their items are. An `array.array` or a view is read as text
+    whatever its items are.
+    """
     try:
-        kind = getattr(value, "dtype", None)
-        if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
+        dtype = getattr(value, "dtype", None)
+        if dtype is not None and not _is_text_type(dtype):
             return None
         if getattr(value, "nbytes", len(value)) > MAX_READ_BYTES:
             return None
-        if kind is not None and kind.kind in "ui" and kind.itemsize > 1:
-            return None
 
-        encoding = "utf-32-le" if kind is not None and kind.kind == "U" else "utf-8"
+        encoding = "utf-32-le" if dtype is not None and dtype.kind == "U" else "utf-8"
         return str(value.tobytes(), encoding, "replace").replace("\0", "")
     except FAILURES:
         return None
+
+
+def _is_text_type(dtype: Any) -> bool:
+    """Return True if the items of a numpy array can be the bytes or characters of one text."""
+    if dtype.kind in _BYTES_KINDS:
+        return bool(dtype.itemsize == 1)
+    # Longer items are texts of their own, which are read one by one.
+    return dtype.kind in _CHARACTERS_KINDS and dtype.itemsize <= _LONGEST_ITEM_BYTES
 
 
 def join_characters(value: list[object] | tuple[object, ...]) -> str | None:

@@ -147,8 +147,8 @@ def _read_pandas_series(value: Any, *, with_plain_cells: bool) -> NamedParts:
 def _read_pandas_rows(value: Any) -> NamedParts:
     """Yield the cells of the rows whose labels are names of secrets, and the labels."""
     for number in find_hidden_rows(value.index):
-        row = value.iloc[number]
-        cells = row if row.ndim == 0 else row.tolist()
+        row = value.iloc[number]  # of a series: the value itself
+        cells = row.tolist() if is_a(row, "pandas", "Series") else row
         yield _find_secret_name(value.index[number]), cells
 
     yield from _read_pandas_index(value.index, with_plain_cells=False)

@@ -189,6 +189,7 @@ def holders() -> dict[str, Any]:
         "named_index": named_index(),
         "column_levels": levels(),
         "row": frame().iloc[0],
+        "text_row": pd.Series({"user": "ada", "password": SECRET}),
         "column": frame()["password"],
         "where": frame().iloc,
         "cells": pd.DataFrame({"login": [{"user": "ada", "password": SECRET}]}),
@@ -214,6 +215,10 @@ def polars_holders() -> dict[str, Any]:
         {"user": ["ada"], "password": [SECRET], "login": [{"user": "ada", "password": SECRET}]}
     )
     return {"pl_frame": frame, "pl_column": frame["password"]}
+
+
+NOT_SEARCHED = {"where", "generator", "closure", "config_of_logging"}
+"""Names of `holders` in which no secret is looked for: reading them may run code of the user."""
 
 
 def copies() -> dict[str, Any]:

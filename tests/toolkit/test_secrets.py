@@ -16,7 +16,16 @@ from IPython.core.interactiveshell import InteractiveShell
 import jp_nb as jp
 from jp_nb.toolkit.builtin.notebook_variables import list_variables, read_variable
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
-from tests.toolkit.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
+from tests.toolkit.secret_holders import (
+    NOT_SEARCHED,
+    PIECE,
+    PIN,
+    SECRET,
+    copies,
+    holders,
+    machinery,
+    paths,
+)
 
 ENVIRONMENT = "outside-4711-of-the-notebook"
 PIECES = [SECRET[start : start + PIECE] for start in range(len(SECRET) - PIECE + 1)]
@@ -75,6 +84,20 @@ def check_all(subtests: pytest.Subtests, longer_paths: int) -> None:
 
 def test_no_value_shows_a_secret_by_name_or_by_copy(subtests: pytest.Subtests) -> None:
     check_all(subtests, longer_paths=0)
+
+
+def test_secret_of_any_value_is_hidden_in_another_variable(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SERVICE_PASSWORD")
+    for name, value in holders().items():
+        if name in NOT_SEARCHED:
+            continue
+        with subtests.test(name=name):
+            names = {name: value, "note": f"see {SECRET} there"}
+            content = read_variable(names, "note", None, NotebookSecrets(names)).content
+            assert "see " in content
+            assert not has_leak(content)
 
 
 @pytest.mark.deep
