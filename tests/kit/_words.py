@@ -195,6 +195,8 @@ RARE_VALUES: Mapping[str, tuple[str, str]] = {
     "server_answer": (_SERVERS, "ServerAnswer"),
     "server_result": (_SERVERS, "ServerResult"),
     "input_required": (_SERVERS, "InputRequired"),
+    "call_request": (_SERVERS, "CallRequest"),
+    "call_rounds": ("jp_nb.mcp.connections.call_rounds", "CallRounds"),
     "server_progress": (_SERVERS, "Progress"),
     "server_error": (_SERVER_ERRORS, "ServerError"),
     "server_not_started": (_SERVER_ERRORS, "ServerNotStarted"),

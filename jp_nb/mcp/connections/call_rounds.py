@@ -1,8 +1,9 @@
 """Send the requests of a call until the server has a result, or asks the user.
 
-A server of 2026 may answer a request with questions instead of a result. The next request of the
-call has the answers. Each such answer is a *round*, and a server that never ends is stopped. If an
-answer has no question, the server is only not ready yet, and is asked again.
+A server of 2026 may respond to a request with questions. The next request of the call has the
+user's answers. A response without questions and without a result means that the server is not ready
+yet, and the request is sent again after a pause. Each response of both kinds is a *round*. A call
+with too many rounds ends with an error.
 
 Source: `docs/mcp.md`, Questions of servers.
 """
@@ -18,22 +19,24 @@ from jp_nb.mcp.errors import ServerError
 from jp_nb.mcp.exchange import CallRequest, InputRequired, ServerResult
 
 MAX_CALL_ROUNDS = 10
-"""Rounds of a call in which the server asks; a further one is an error."""
+"""Rounds of a call; a further one is an error."""
 MAX_ROUNDS_S = 3600.0
-"""Seconds from the first to the last round of a call."""
+"""Seconds from the first request of a call to its last round."""
 _FIRST_DELAY_S: Final = 0.05
-"""Pause before a server that is not ready is asked again. Each further pause is twice as long."""
-_LONGEST_DELAY_S: Final = 0.25
+"""Pause before a server that is not ready gets the request again. Further pauses are each twice as
+long, up to `_LONGEST_DELAY_S`: about 20 s for all rounds of a call."""
+_LONGEST_DELAY_S: Final = 5.0
 
 SendRequest = Callable[[CallRequest], Awaitable[ServerResult | InputRequired]]
 
 
 @dataclass(slots=True)
 class _Rounds:
-    """The rounds of one call: when they began, and how many there were."""
+    """The rounds of one call: when they began, how many there were, and if one had questions."""
 
     began: float
     count: int = 0
+    has_asked: bool = False
 
 
 class CallRounds:
@@ -48,10 +51,10 @@ class CallRounds:
     ) -> ServerResult | InputRequired:
         """Send `request` until there is a result, or a question for the user.
 
-        The rounds are remembered only if there is a question: the call then continues.
+        After a question, run the call again with the user's answers: its earlier rounds count.
 
         Raises:
-            ServerError: The server asks without end.
+            ServerError: The server asks, or is not ready, too often or too long.
         """
         now = asyncio.get_running_loop().time()
         rounds = self._rounds.setdefault(call_id, _Rounds(now))
@@ -76,20 +79,27 @@ class CallRounds:
             if isinstance(outcome, ServerResult):
                 return outcome
 
-            self._count_round(rounds, request.tool)
+            self._count_round(rounds, request.tool, outcome)
             if outcome.questions:
                 return outcome
 
-            # Only a state, without questions: the server is not ready yet, and is asked again.
             await asyncio.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY_S)
+            # The server has the answers already.
             request = replace(request, answers=None, state=outcome.state)
 
-    def _count_round(self, rounds: _Rounds, tool: str) -> None:
-        """Count a round, and raise `ServerError` if the server asks without end."""
+    def _count_round(self, rounds: _Rounds, tool: str, outcome: InputRequired) -> None:
+        """Count a round, and raise `ServerError` if there are too many or they take too long."""
         rounds.count += 1
-        elapsed = asyncio.get_running_loop().time() - rounds.began
+        if outcome.questions:
+            rounds.has_asked = True
+
         if rounds.count > MAX_CALL_ROUNDS:
-            raise ServerError(self._server, tool, f"it asked in more than {MAX_CALL_ROUNDS} rounds")
+            reason = f"it was not ready after {rounds.count} attempts"
+            if rounds.has_asked:
+                reason = f"it asked, or was not ready, in more than {MAX_CALL_ROUNDS} rounds"
+            raise ServerError(self._server, tool, reason)
+
+        elapsed = asyncio.get_running_loop().time() - rounds.began
         if elapsed > MAX_ROUNDS_S:
-            raise ServerError(self._server, tool, "its rounds of questions took more than an hour")
+            raise ServerError(self._server, tool, "it gave no result within an hour")
