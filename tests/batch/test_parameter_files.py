@@ -193,6 +193,28 @@ def test_password_in_a_setting_is_refused(tmp_path: Path, argument: str) -> None
     assert "s3cretpw" not in str(caught.value)
 
 
+@pytest.mark.req("BATCH-16")
+@pytest.mark.parametrize(
+    ("option", "argument", "named"),
+    [
+        ("-c", "providers.llm.openai.api_key=s3cretpw", "-c providers.llm.openai.api_key contains"),
+        ("-c", f'{{"a": "x={KEY}"}}', "-c contains"),
+        ("-c", f"{KEY}=1", "-c contains"),
+        ("-c", "https://s3cretpw@host/v1?x=1", "-c contains"),
+        ("--models", f"openai/{KEY}", "--models contains"),
+        ("--models", "https://ada:s3cretpw@host/v1?x=1", "--models contains"),
+    ],
+)
+def test_refused_secret_is_named_by_its_option_and_setting(
+    tmp_path: Path, option: str, argument: str, named: str
+) -> None:
+    with pytest.raises(jp.UsageError) as caught:
+        parameters(tmp_path, option, argument)
+    assert str(caught.value).startswith(named)
+    assert KEY[:20] not in str(caught.value)
+    assert "s3cretpw" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "argument",
     ["providers.llm.openai.api_key_env=MY_KEY", "providers.llm.openai.base_url=http://[::1]:80/v1"],

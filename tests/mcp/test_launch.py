@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jp_nb as jp
 from tests.kit.kinds import is_kind
@@ -178,6 +182,55 @@ def test_variables_of_a_file_are_between_those_of_the_kernel_and_the_table(tmp_p
         "F": "a=b#c",
         "G": "kernel",
     }
+
+
+VALUES = st.text(alphabet="ab1 \"'#\\\\\n\t=$", max_size=8)
+ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t"})
+SPACES = st.text(alphabet=" \t", max_size=2)
+COMMENTS = st.none() | st.text(alphabet="ab \"'#\\\\=", max_size=8)
+
+
+def list_spellings(value: str) -> list[str]:
+    """Return the ways to write a value in a file of variables."""
+    escaped = value.translate(ESCAPES)
+    spellings = [f'"{escaped}"']
+    if "'" not in value and "\n" not in value:
+        spellings.append(f"'{value}'")
+    if value == value.strip() and not re.search(r"^[\"'#]|\s#|\n", value):
+        spellings.append(value)
+    return spellings
+
+
+@given(VALUES, st.sampled_from(["", "export ", " export\t"]), SPACES, SPACES, SPACES, COMMENTS)
+def test_value_in_a_file_of_variables_is_independent_of_its_spelling(
+    value: str, export: str, before: str, after: str, end: str, comment: str | None
+) -> None:
+    for spelling in list_spellings(value):
+        rest = end if comment is None else f"{end} #{comment}"
+        line = f"{export}A{before}={after}{spelling}{rest}"
+        with TemporaryDirectory() as folder:
+            Path(folder, ".env").write_text(f"{line}\n")
+            launch = resolve_stdio(Path(folder), {"env_file": ".env"})
+        assert launch.environment == {"A": value}, line
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('export A="value"  # comment', "value"),
+        ("A='value' # it's 'quoted'", "value"),
+        ('A="value"#comment', "value"),
+        ("A=#fff", "#fff"),
+        ("A= # comment", ""),
+        ('A="{"a": 1}" # quotes without escapes', '{"a": 1}'),
+        ('A="C:\\dir\\"', "C:\\dir\\"),
+        ("A='it's'", "it's"),
+        ('A="open', '"open'),
+    ],
+)
+def test_quotes_and_comments_in_a_file_of_variables(tmp_path: Path, line: str, value: str) -> None:
+    (tmp_path / ".env").write_text(f"{line}\n")
+    assert resolve_stdio(tmp_path, {"env_file": ".env"}).environment == {"A": value}
 
 
 @pytest.mark.req("R-MCP-70")

@@ -28,14 +28,14 @@ def check_request(request: BatchRequest, out: Path) -> None:
     """Check the settings, the models, and the paths of a batch that writes to `out`.
 
     Raises:
-        UsageError: One contains a secret, or cannot be stored.
+        UsageError: A setting or a model contains a secret, or one of the texts is not UTF-8.
     """
-    for text in (*request.cfg, *(f"--models {name}" for name in request.models)):
-        _refuse_secret(text)
-        if not is_utf8(text):
-            raise UsageError(f"{_show_bytes(text)}: the argument is not UTF-8")
+    for setting in request.cfg:
+        _check_argument(setting, place=_format_place(setting))
+    for model in request.models:
+        _check_argument(model, place="--models")
 
-    files = (request.each, request.answers, request.cassette_file)
+    files = (request.each, request.answers, request.cassette_file)  # "" for none
     for path in (request.cwd, str(out), *request.notebooks, *files):
         check_path(path)
 
@@ -59,26 +59,39 @@ def _show_bytes(text: str) -> str:
     return one_line(text.encode(errors="backslashreplace").decode(), limit=300)
 
 
-def _refuse_secret(argument: str) -> None:
-    """Refuse an API key or a password in an argument of `-c`, or in the name of a model."""
-    path, equals_sign, value = argument.partition("=")
-    name = path.rstrip(" :+")  # `PATH:=JSON` and `PATH+=VALUE` are other forms of an argument
-    sets_secret = bool(equals_sign) and bool(value) and is_secret_path(name.split("."))
-    if not sets_secret and not _contains_secret(argument):
-        return
+def _check_argument(argument: str, *, place: str) -> None:
+    """Refuse an argument that contains an API key or a password, or is not UTF-8."""
+    name, value = _split_setting(argument)
+    sets_secret = bool(value) and is_secret_path(name.split("."))
 
-    # The name is that of a setting, unless the argument has another form or a key itself.
-    shown = one_line(hide_secrets(name), limit=80) if equals_sign else ""
-    if find_api_keys(name) or name.startswith("{"):
-        shown = ""
-    raise UsageError(
-        f"-c {shown} contains an API key or a password, which would be stored in the log: set an "
-        "environment variable instead, that of the provider or `JP_CFG_…` for a setting"
-    )
+    if sets_secret or _contains_secret(argument):
+        raise UsageError(
+            f"{place} contains an API key or a password, which would be stored in the log: set an "
+            "environment variable instead, that of the provider or `JP_CFG_…` for a setting"
+        )
+    if not is_utf8(argument):
+        raise UsageError(f"{_show_bytes(argument)}: the argument is not UTF-8")
+
+
+def _split_setting(argument: str) -> tuple[str, str]:
+    """Return the name and the value in an argument of `-c`; an empty value without `=`."""
+    path, _, value = argument.partition("=")
+    return path.rstrip(" :+"), value  # other forms are `PATH:=JSON` and `PATH+=VALUE`
+
+
+def _format_place(argument: str) -> str:
+    """Return `-c` with the name of the setting in `argument`, if a message can show the name."""
+    name, value = _split_setting(argument)
+    is_json = name.startswith("{")  # settings as one object: `{"assistant": {…}}`
+    if not value or is_json or _contains_secret(name):
+        return "-c"
+    return f"-c {one_line(name, limit=80)}"
 
 
 def _contains_secret(argument: str) -> bool:
     """Return True if a part of the argument has the form of a key, or is one in an address."""
-    if hide_secrets(argument) != argument or hide_url(argument) != argument:
+    # A key by its form, or the value of a secret name, such as `token: …`.
+    if find_api_keys(argument) or hide_secrets(argument) != argument:
         return True
-    return _ADDRESS_WITH_USER.search(argument) is not None or bool(find_api_keys(argument))
+    # A secret in the query of an address, or a user before its host, with or without a password.
+    return hide_url(argument) != argument or _ADDRESS_WITH_USER.search(argument) is not None

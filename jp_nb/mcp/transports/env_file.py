@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-_LINE: Final = re.compile(
-    r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.DOTALL
-)
-_COMMENT: Final = re.compile(r"\s+#.*$", re.DOTALL)
+_LINE: Final = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=(?P<value>.*)")
+# The second form of a value in double quotes has quotes or a last backslash that are not escaped,
+# such as `"{"a": 1}"`. It ends at the first quote that only a comment, or nothing, follows.
+_DOUBLE_QUOTED: Final = re.compile(r'\s*"(?P<inner>(?:\\.|[^"\\])*|.*?)"\s*(?:#.*)?')
+_SINGLE_QUOTED: Final = re.compile(r"\s*'(?P<inner>.*?)'\s*(?:#.*)?")
+_COMMENT: Final = re.compile(r"\s#.*")  # `#` within a word begins no comment
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
 
 
@@ -27,17 +29,13 @@ def parse_env_line(line: str) -> EnvLine | None:
     match = _LINE.fullmatch(line)
     if match is None:
         return None
-    return EnvLine(match["name"], _unquote(match["value"]))
+    return EnvLine(match["name"], _read_value(match["value"]))
 
 
-def _unquote(value: str) -> str:
-    """Return a value without its quotes, or without the comment after it."""
-    quote = value[:1]
-    is_quoted = quote in ("'", '"') and len(value) > 1 and value.endswith(quote)
-    if not is_quoted:
-        return _COMMENT.sub("", value)
-
-    inner = value[1:-1]
-    if quote == "'":
-        return inner
-    return re.sub(r'\\[nt"\\]', lambda match: _ESCAPES[match[0]], inner)
+def _read_value(text: str) -> str:
+    """Return the value in the text after `=`, without quotes and without a comment."""
+    if single := _SINGLE_QUOTED.fullmatch(text):
+        return single["inner"]
+    if double := _DOUBLE_QUOTED.fullmatch(text):
+        return re.sub(r'\\[nt"\\]', lambda escape: _ESCAPES[escape[0]], double["inner"])
+    return _COMMENT.sub("", text).strip()
