@@ -426,7 +426,7 @@ def _make_resumed_call(open_call: OpenCall, resolved: Resolved) -> Call:
         resolved.tools.tools.get(open_call.request.name),
         event_id=open_call.event_id,
         may_have_run=open_call.may_have_run,
-        change=open_call.change,
+        edits=open_call.change,
     )
 
 

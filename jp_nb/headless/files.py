@@ -57,10 +57,10 @@ def write_notebook(notebook: Any, path: Path) -> None:
 
 
 def refuse_unsafe_target(path: Path) -> None:
-    """Check that no link prevents writing to `path`.
+    """Check that `path` is no link, or one that `resolve_write_target` follows.
 
     Raises:
-        StorageError: A link does.
+        StorageError: It is an unsafe link, such as one of another user.
     """
     try:
         resolve_write_target(path)

@@ -77,14 +77,15 @@ def complete_magic(context: Any) -> Any:
 def load(shell: Any, *, version: str) -> None:
     """Register the magics on `shell`, and print the `version` and the state of the session.
 
-    A session that was unloaded continues, unless a page has a record to read again.
+    If a page replies, `close_to_reopen` closes the session of an earlier load, and a new session
+    reads the record from the page again. Otherwise the earlier session continues.
     """
     previous: Session | None = getattr(shell, _SHELL_ATTRIBUTE, None)
     _refuse_in_turn(previous)
-    session = previous
-    # `close_to_reopen` returns False, and closes nothing, if no page replies.
-    if session is None or session.close_to_reopen():
+    if previous is None or previous.close_to_reopen():
         session = _open_session(shell, previous)
+    else:
+        session = previous
 
     set_current(session)
     magics = JpMagics(shell, session)
@@ -120,7 +121,7 @@ def _open_session(shell: Any, previous: Session | None) -> Session:
 
 
 def _refuse_in_turn(session: Session | None) -> None:
-    """Raise `UsageError` if a turn runs: neither a tool nor code of the model loads it again."""
+    """Raise `UsageError` if a turn runs, so that no tool or code of the model can reload jp_nb."""
     if session is None or not session.active.is_running:
         return
 

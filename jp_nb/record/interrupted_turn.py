@@ -98,7 +98,10 @@ def find_interrupted_turn(
 
 
 def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
-    """Return the calls of the last response that have a result. `turn` has an open call."""
+    """Return the calls of the last response that have a result. `turn` has an open call.
+
+    The calls of a response follow each other in the record, after another entry of the turn.
+    """
     responses = match_pairs(enumerate(turn)).responses
     last = max(index for index, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
     first = last
@@ -111,7 +114,7 @@ def _find_finished_calls(turn: Sequence[Entry]) -> list[ToolCallRequest]:
 
 def _list_reverted_changes(stream: ConversationStream) -> list[int]:
     """Return the numbers of the changes that the mark of the last turn reverts; [] without one."""
-    number = len(stream.deltas)
+    index = len(stream.deltas)
 
     for entry in reversed(stream.entries):
         if isinstance(entry, ChatRequest):  # the last turn has no mark
@@ -119,21 +122,24 @@ def _list_reverted_changes(stream: ConversationStream) -> list[int]:
         if not isinstance(entry, ConfigDelta):
             continue
 
-        number -= 1  # the index of `entry` among the changes
+        index -= 1  # the index of `entry` among the changes
         if read_no_answer(entry) is None:
             continue
 
-        # `follow` returns the changes that new marks revert. A mark does not revert changes before
-        # the previous mark, so the earlier ones are read first.
+        # A mark does not revert changes before the previous mark, so the earlier ones are read
+        # first. The second `follow` continues after them: it returns only what this mark reverts.
         reverted = RevertedChanges()
-        reverted.follow(stream.deltas[:number])
-        return sorted(reverted.follow(stream.deltas[: number + 1]))
+        reverted.follow(stream.deltas[:index])
+        return sorted(reverted.follow(stream.deltas[: index + 1]))
 
     return []
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:
-    """Return True if the events of `turn` do not end with a text or data of the model."""
+    """Return True if the events of `turn` do not end with a text or data of the model.
+
+    Without any event after its start, a turn awaits nothing.
+    """
     events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
     last = events[-1] if events else None
     is_answer = isinstance(last, ChatResponse) and last.kind != "reasoning"

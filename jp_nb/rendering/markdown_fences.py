@@ -26,7 +26,7 @@ _MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")  # of a list item
 _RUNS = re.compile(r"`{3,}|~{3,}")
 
 
-def read_fence(line: str) -> str:
+def read_margin_fence(line: str) -> str:
     """Return the backticks or tildes of a fence at the left margin; "" for another line."""
     found = _FENCE.fullmatch(line)
     if found is None:
@@ -43,13 +43,13 @@ class InnerFence:
         prefix: The text before it, with spaces in place of list markers, as in later lines.
         fence: Its backticks or tildes.
         is_quoted: True in a quotation.
-        is_unclear: True if some parsers may see the fence at the left margin.
+        may_be_at_margin: True if some parsers may see the fence at the left margin.
     """
 
     prefix: str
     fence: str
     is_quoted: bool
-    is_unclear: bool
+    may_be_at_margin: bool
 
     @classmethod
     def read(cls, line: str) -> InnerFence | None:

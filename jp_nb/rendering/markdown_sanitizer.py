@@ -25,7 +25,7 @@ from jp_nb.rendering.markdown_fences import (
     InnerFence,
     close_open_fences,
     is_closing,
-    read_fence,
+    read_margin_fence,
 )
 from jp_nb.rendering.markdown_inline import disable_diagrams
 from jp_nb.rendering.markdown_paragraphs import ParagraphLine, sanitize_paragraph
@@ -33,7 +33,6 @@ from jp_nb.text import plain
 
 # `*+` never tries a shorter match, so that each search is linear.
 _ONLY_FENCES = re.compile(r"[`~\s]*+")
-"""A line that some parser may take for the end of a block of code."""
 
 
 def sanitize_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
@@ -57,9 +56,16 @@ class _Sanitizer:
     """Makes the lines of one text safe.
 
     A fence at the left margin starts code for every parser, unless another fence may be open there.
-    A fence in a list or a quotation ends with it. A fence indented by up to three spaces may or may
-    not be in a list. If that stays unclear, `_is_unclear` is set: all later lines are text, and all
-    fences that may be open are closed at the end.
+    The block of a fence in a list or a quotation ends with it. A fence indented by up to three
+    spaces may or may not be in a list:
+
+        - item
+          ```       in a list, this block ends before "text"; at the margin, it continues
+          code
+        text
+
+    If that stays unclear, `_is_unclear` is set: all later lines are text, and all fences that may
+    be open are closed at the end.
     """
 
     def __init__(self, lines: list[str], image_hosts: Collection[str]) -> None:
@@ -75,9 +81,14 @@ class _Sanitizer:
 
         while number < len(self._lines):
             line = self._lines[number]
-            is_inside = self._follow_inner_fence(line)
-            fence = read_fence(line)
-            end = self._find_end_of_code(number, fence) if fence else None
+            is_inside = self._follow_inner_block(line)
+
+            # A fence at the left margin is in no inner block: it ends each list and quotation.
+            end = None
+            fence = read_margin_fence(line)
+            if fence and not self._is_unclear:
+                end = self._find_end_of_code(number, fence)
+                self._is_unclear = end is None
 
             if end is None and line.strip():
                 may_have_code = not is_inside and not self._is_unclear
@@ -101,61 +112,68 @@ class _Sanitizer:
 
         yield from sanitize_paragraph(paragraph, self._image_hosts)
 
-        if self._is_unclear or (self._inner and self._inner.is_unclear):
+        if self._is_unclear or (self._inner and self._inner.may_be_at_margin):
             yield from close_open_fences(self._lines)
 
     def _find_end_of_code(self, start: int, fence: str) -> int | None:
         """Return the line that closes the block of code which begins in the line `start`.
 
-        It is the number of lines if the block is never closed. It is None if parsers may disagree:
-        `_is_unclear` is then set, and no later line is code.
+        It is the number of lines if the block is never closed. It is None if parsers may disagree.
         """
-        if self._is_unclear:
+        if "|" in self._lines[start]:  # some parsers read a part of a table there
             return None
 
         end = start + 1
-        while end < len(self._lines):
-            text = self._lines[end].lstrip()
-            if text.startswith(fence) and _ONLY_FENCES.fullmatch(text):  # it may close the block
-                break
+        while end < len(self._lines) and not _may_close(self._lines[end], fence):
             end += 1
 
-        is_agreed = True
-        if end < len(self._lines):
-            text = self._lines[end].lstrip(" ")
-            indentation = len(self._lines[end]) - len(text)
-            is_agreed = indentation <= 3 and is_closing(text, fence)
-
-        has_table_sign = "|" in self._lines[start]  # some parsers read a part of a table there
-        if not is_agreed or has_table_sign:
-            self._is_unclear = True
+        is_closed = end < len(self._lines)
+        if is_closed and not _closes_for_all_parsers(self._lines[end], fence):
             return None
 
         return end
 
-    def _follow_inner_fence(self, line: str) -> bool:
+    def _follow_inner_block(self, line: str) -> bool:
         """Return True if the line belongs to a block of code in a list or a quotation.
 
         The open block is `_inner`. A line may close it, continue it, or leave the list, which ends
-        it. It may also begin the next one.
+        it. A line outside of a block may begin the next one.
         """
         if not line.strip():
             return self._inner is not None
 
         begun = InnerFence.read(line)
-        if (inner := self._inner) is not None:
-            if inner.is_closed_by(line):
-                self._inner = None
-                return True
+        inner = self._inner
+        if inner is None:
+            self._inner = begun
+            return begun is not None
 
-            if not inner.is_left_by(line):
-                # A fence in the code may be one at the left margin for parsers that see no list.
-                if begun and begun.is_unclear:
-                    self._is_unclear = True
-                return True
+        if inner.is_closed_by(line):
+            self._inner = None
+            return True
 
-            # The list has ended. For parsers that see the fence at the left margin, it is open.
-            self._is_unclear = self._is_unclear or inner.is_unclear
+        if not inner.is_left_by(line):
+            # A fence in the code may be one at the left margin for parsers that see no list.
+            if begun and begun.may_be_at_margin:
+                self._is_unclear = True
+            return True
+
+        # The list has ended. For parsers that see the fence at the left margin, it is still open.
+        if inner.may_be_at_margin:
+            self._is_unclear = True
 
         self._inner = begun
         return begun is not None
+
+
+def _may_close(line: str, fence: str) -> bool:
+    """Return True if some parser may take `line` for the end of a block that `fence` started."""
+    text = line.lstrip()
+    return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
+
+
+def _closes_for_all_parsers(line: str, fence: str) -> bool:
+    """Return True if every parser takes `line` for the end of the block that `fence` started."""
+    text = line.lstrip(" ")
+    indentation = len(line) - len(text)
+    return indentation <= 3 and is_closing(text, fence)

@@ -14,6 +14,8 @@ from jp_nb.values.cut_text import to_one_line, without_addresses
 from jp_nb.values.privacy import hide_value
 
 CELL_CHARS: Final = 40
+_EXACT_FLOAT_CHARS: Final = 12  # a longer number is rounded
+_SHOWN_TUPLE_ITEMS: Final = 5  # of a longer tuple, only the length is shown
 
 
 def format_table_cell(value: object) -> str:
@@ -24,12 +26,12 @@ def format_table_cell(value: object) -> str:
 
     if kind is float:
         text = repr(value)
-        return text if len(text) <= 12 else f"{value:.8g}"
+        return text if len(text) <= _EXACT_FLOAT_CHARS else f"{value:.8g}"
 
     if kind is str:
         return to_one_line(value, CELL_CHARS)  # type: ignore[arg-type]
 
-    if kind is tuple and len(value) <= 5:  # type: ignore[arg-type]
+    if kind is tuple and len(value) <= _SHOWN_TUPLE_ITEMS:  # type: ignore[arg-type]
         cells = map(format_table_cell, value)  # type: ignore[call-overload]
         return to_one_line(", ".join(cells), CELL_CHARS)
 

@@ -107,7 +107,9 @@ class BenchRun:
     ) -> CallOutcome:
         prefix = f"{call.request.id}."  # of an inquiry's id `<call>.<question>.<attempt>`
         questions = [inquiry for inquiry in inquiries if inquiry.id.startswith(prefix)]
-        changes = [CallChange(end.changes, end.applied, end.by, end.reason) for end in call.changes]
+        changes = [
+            CallChange(end.changes, end.applied, end.by, end.reason) for end in call.config_changes
+        ]
         traceback = call.view.traceback
         if traceback:
             traceback = self.turn.secrets.hide(traceback)

@@ -106,20 +106,20 @@ class CallContexts:
 
         from jp_nb.toolkit.editing.document_change import EditOperation, make_operation_id
 
-        if not call.operation:
+        if not call.edit_operation:
             conversation = self._turn.shared.get("conversation_id", "")
-            call.operation = make_operation_id(conversation, call.event_id)
+            call.edit_operation = make_operation_id(conversation, call.event_id)
         return EditOperation(
-            call.operation,
+            call.edit_operation,
             may_be_applied=call.may_have_run,
-            change=call.change,
+            change=call.edits,
             note=partial(self._note_edits, call),
             tell=self._show_notice,
         )
 
     def _note_edits(self, call: Call, edits: JsonValue) -> None:
         """Note the edits that `call` is about to apply, in the journal too."""
-        call.change = edits
+        call.edits = edits
         self._progress.write(call, stage="started")
 
     def _show_notice(self, text: str) -> None:

@@ -29,11 +29,7 @@ from jp_nb.agent.call_steps.permissions import (
 )
 from jp_nb.agent.call_steps.plan_approval import PlanApproval
 from jp_nb.agent.call_steps.questions import ToolQuestions
-from jp_nb.agent.call_steps.result_delivery import (
-    NOT_DELIVERED_BY_CONFIGURATION_TEXT,
-    Delivery,
-    DeliveryRequests,
-)
+from jp_nb.agent.call_steps.result_delivery import Delivery, DeliveryRequests
 from jp_nb.agent.call_steps.tool_runs import ToolRuns
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.call_decisions import CallDecisions
@@ -63,6 +59,7 @@ NOT_RECORDED_TEXT = (
     'tool, set `providers.cassette.tools = "run"`.'
 )
 NOT_FORMATTED_TEXT = "Tool '{}' was not executed because the argument formatter failed: {}"
+NOT_DELIVERED_BY_CONFIGURATION_TEXT = "Result delivery skipped by configuration."
 RESTARTED = "restarted"
 """Displayed as the end of a run that the user has restarted."""
 

@@ -287,7 +287,7 @@ class ChangeReview:
             person=person,
             takes_effect=self._turn.applies_changes,
         )
-        proposed.call.changes.append(end)
+        proposed.call.config_changes.append(end)
         self._turn.display(end)
 
 

@@ -32,8 +32,7 @@ DELIVER_EDITED_LABEL = "Deliver this text"
 
 NOT_DELIVERED_TEXT = "Result delivery skipped by user."
 UNDELIVERED_TEXT = "The tool ran. Its result is not delivered: {}."
-NOT_DELIVERED_BY_CONFIGURATION_TEXT = "Result delivery skipped by configuration."
-RESULT_EDIT_CANCELLED_NOTICE = "Result edit cancelled."
+RESULT_EDIT_CANCELLED_TEXT = "Result edit cancelled."
 IMAGES_CAPTION = "Images (delivered unless you edit the text)"
 IMAGES_AND_PDFS_CAPTION = "Images and PDFs (delivered unless you edit the text)"
 
@@ -79,7 +78,7 @@ class DeliveryRequests:
             if tool.result == "edit":
                 edited = await _edit_result(ask, tool, result)
                 if isinstance(edited, Unavailable):
-                    raise self._fail_without_user(call, tool, edited.reason)
+                    raise self._make_end_without_user(call, tool, edited.reason)
                 if edited is not None:
                     return edited
             return await self._ask_delivery(ask, call, tool, result)
@@ -106,20 +105,20 @@ class DeliveryRequests:
             end = await ask(prompt)
             match end:
                 case Unavailable(reason=reason):
-                    raise self._fail_without_user(call, tool, reason)
+                    raise self._make_end_without_user(call, tool, reason)
                 case Answered(value="deliver"):
                     return result
                 case Answered(value="edit"):
                     edited = await _edit_result(ask, tool, result)
                     if isinstance(edited, Unavailable):  # after the user was there to choose it
-                        raise CallEnded(RESULT_EDIT_CANCELLED_NOTICE, skipped=True)
+                        raise CallEnded(RESULT_EDIT_CANCELLED_TEXT, skipped=True)
                     if edited is not None:
                         return edited
                 case _:
                     raise _make_undelivered_end(end)
 
-    def _fail_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
-        """Return the end of the call, which tells that a user has to decide about `delivered`."""
+    def _make_end_without_user(self, call: Call, tool: OfferedTool, reason: str) -> CallEnded:
+        """Return the end of the call, which says that a user has to decide about the result."""
         state = call.state
         return self._decisions.make_end_without_user(
             tool, "result", reason, arguments=state.arguments, result=state.result.delivered

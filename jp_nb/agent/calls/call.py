@@ -60,7 +60,8 @@ class CallResult:
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         is_under_review: True if the user is asked about the result.
-        kept: The response that the cell's thread has kept for the journal.
+        kept: The response, if the thread that ran the tool has already made it, and has kept it for
+            the journal (`settle_function_result`); otherwise None.
     """
 
     structured: JsonValue = None
@@ -73,7 +74,9 @@ class CallResult:
 
 @dataclass(slots=True)
 class CallState:
-    """State of a call until its response. A call that runs again begins with a new state.
+    """State of a call until its response, over all runs of its tool.
+
+    If the user lets the call run again, it begins with a new state.
 
     Attributes:
         arguments: Complete arguments, perhaps edited by the user; empty before they are read.
@@ -137,12 +140,12 @@ class Call:
         index: Position among the calls of the batch.
         number: Position among the calls of the batch with the same id. Models repeat ids.
         may_have_run: True if the call may have run before a restart or a crash.
-        operation: Id of the edits of cells that the call applies.
-        change: These edits of cells, once the call is about to apply them.
+        edit_operation: Id of the edits of cells that the call applies.
+        edits: These edits of cells, once the call is about to apply them.
         task: The task that runs the call; None if none does. A task that ignored its cancellation
             is abandoned: it may still run, and is not this one.
         exception: The last exception that the tool raised.
-        changes: The reviewed configuration changes.
+        config_changes: The reviewed configuration changes.
         runs: The times of all its runs.
         state: The progress of the runs of the call.
         view: The parts of the call that the screen shows.
@@ -155,11 +158,11 @@ class Call:
     index: int = 0
     number: int = 1
     may_have_run: bool = False
-    operation: str = ""
-    change: JsonValue = None
+    edit_operation: str = ""
+    edits: JsonValue = None
     task: asyncio.Task[bool] | None = None
     exception: BaseException | None = None
-    changes: list[ChangeEnds] = field(default_factory=list)
+    config_changes: list[ChangeEnds] = field(default_factory=list)
     runs: list[TimedSpan] = field(default_factory=list)
     state: CallState = field(default_factory=CallState)
     view: CallView = field(default_factory=CallView)
@@ -175,7 +178,10 @@ class Call:
         return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
 
     def is_run_by_this_task(self) -> bool:
-        """Return False in a task that the batch has abandoned, which must not change the call."""
+        """Return True in the task that runs the call.
+
+        Return False in a task that the batch has abandoned, which must not change the call.
+        """
         return self.task is asyncio.current_task()
 
     def reset(self) -> None:

@@ -36,7 +36,7 @@ class ProgressWriter:
         for call in calls:
             # A rerun must not hide that an earlier run may have had effects.
             reached: CallStage = "started" if call.may_have_run else stage
-            progress[call.event_id] = CallProgress(reached, change=call.change)
+            progress[call.event_id] = CallProgress(reached, change=call.edits)
         self.write_results(progress)
 
     def write_results(self, progress: Mapping[str, CallProgress] = MappingProxyType({})) -> None:

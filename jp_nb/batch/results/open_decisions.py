@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from jp_nb.agent.prepared_answers import DecisionKind
 from jp_nb.batch.results.decision_groups import (
@@ -87,7 +87,7 @@ def group_open_decisions(runs: Iterable[RunState]) -> OpenDecisions:
         for stored in run.open_decisions:
             try:
                 _add_entry(groups, run, _OpenEntry.model_validate(stored))
-            except (ValidationError, ValueError, TypeError):
+            except (ValueError, TypeError):  # a `ValidationError` is a `ValueError`
                 decisions.unreadable += 1
 
     decisions.groups = list(groups.values())
@@ -119,15 +119,15 @@ def _add_entry(
     An entry about permissions may be about several calls, each of which is in another group.
     """
     context = ""
-    asked_question = ""
+    question_key = ""
     if entry.question is not None:
-        asked_question = compact_json({key: entry.question.get(key) for key in _GROUPING_KEYS})
+        question_key = compact_json({key: entry.question.get(key) for key in _GROUPING_KEYS})
         context = str(entry.question.get("context") or "")
 
     for asking in entry.asked or [NOWHERE]:
         arguments = asking.arguments if entry.kind == "permission" else None
         call_arguments = "" if arguments is None else sorted_json(arguments)
-        key = (run.notebook, entry.kind, entry.tool, asked_question, call_arguments)
+        key = (run.notebook, entry.kind, entry.tool, question_key, call_arguments)
 
         group = groups.get(key)
         if group is None:

@@ -4,8 +4,10 @@ The specification of a run (`run_spec.py`) names files by their paths. A machine
 these folders gets the files' content with the specification, executes the run in a folder of its
 own, and returns the notebook that it wrote.
 
-    pack(spec) -> RunParcel -> unpack(parcel, folder) -> RunSpec of that folder
-    collect(spec of that folder) -> files -> store(files, spec)
+    pack(spec) -> files -> RunParcel (`dask_pool.py`) -> unpack(parcel, folder) -> RunSpec there
+    collect(RunSpec there) -> files -> store(files, spec)
+
+The files are a mapping of their content by the field of the specification.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -27,6 +29,9 @@ MAX_PARCEL_BYTES: Final = 20_000_000
 """Size of the files that travel with a run, and of each file that comes back."""
 CASSETTE_SETTING: Final = "providers.cassette.path"
 """Setting of a run with the path of its cassette."""
+_MODE_SETTING: Final = "providers.cassette.mode"
+_CASSETTE: Final = "cassette"
+"""Key of the cassette among the files. It is no field: `CASSETTE_SETTING` has its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,9 @@ class RunParcel:
         batch: A random text, the same for all runs of a batch.
         probe: A file in the output folder that contains the text `batch`. A machine that can read
             it shares the folder.
-        answer_number: Before it starts, the task asks the batch. The batch puts the answer into
-            the metadata of the cluster, under this number. A later run uses the number again.
+        answer_number: Before the run starts, the task asks the batch whether it may
+            (`dask_task.py`). The batch puts the answer into the metadata of the cluster, under this
+            number. A later run uses the number again.
         limits: The request limits of the batch, which each machine applies to its runs.
         files: Content of the files by the field of the specification; None if the other machine
             shares the folders.
@@ -84,16 +90,15 @@ def pack(spec: RunSpec) -> dict[str, bytes]:
 def _list_inputs(spec: RunSpec) -> dict[str, str]:
     """Return the paths of the files that a run reads, by the field; "" where it reads none.
 
-    The key `cassette` stands for the setting of the cassette, which is no field. A recording may
-    begin with the cassette `recorded_before`.
+    A recording may begin with the cassette `recorded_before`.
     """
     inputs = {
         "path": spec.path,
         "answers": spec.answers,
         "recorded_before": spec.recorded_before,
     }
-    if spec.settings.get("providers.cassette.mode") == "replay":
-        inputs["cassette"] = spec.settings.get(CASSETTE_SETTING, "")
+    if spec.settings.get(_MODE_SETTING) == "replay":
+        inputs[_CASSETTE] = spec.settings.get(CASSETTE_SETTING, "")
     return inputs
 
 
@@ -109,7 +114,7 @@ def unpack(parcel: RunParcel, folder: Path) -> RunSpec:
         settings[CASSETTE_SETTING] = str(folder / "cassette.jsonl")
 
     for name, content in (parcel.files or {}).items():
-        if name == "cassette":  # the only file that a setting names
+        if name == _CASSETTE:
             Path(settings[CASSETTE_SETTING]).write_bytes(content)
             continue
 
@@ -130,8 +135,8 @@ def collect(spec: RunSpec) -> dict[str, bytes]:
         OSError: One is too large.
     """
     written = {"output": spec.output}
-    if spec.settings.get("providers.cassette.mode") in ("record", "replay-or-record"):
-        written["cassette"] = spec.settings[CASSETTE_SETTING]
+    if spec.settings.get(_MODE_SETTING) in ("record", "replay-or-record"):
+        written[_CASSETTE] = spec.settings[CASSETTE_SETTING]
 
     paths = {name: Path(path) for name, path in written.items() if Path(path).exists()}
     return {name: read_regular(path, max_bytes=MAX_PARCEL_BYTES) for name, path in paths.items()}

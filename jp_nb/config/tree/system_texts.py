@@ -1,7 +1,7 @@
 """Make the texts of the system prompt from the settings of the assistant.
 
-Sections and lists of instructions are sent in the order of their `position`. A list of instructions
-is a section with the tag `instruction`.
+The setting `system_prompt` is sent first. Sections and lists of instructions follow in the order of
+their `position`. A list of instructions is a section with the tag `instruction`.
 
 Source: `docs/configuration.md`.
 """

@@ -70,7 +70,8 @@ class ReadyKernelClient(AsyncKernelClient):
         """Read the messages that follow `reply`, up to the status of the kernel.
 
         Return `idle` if the kernel has answered the request, `missed` if there were only other
-        messages, and `silent` if there were none, because the channel was not yet connected.
+        messages, and `silent` if there were none, because the channel was not yet connected. A
+        silent kernel is asked again until the deadline.
         """
         request = reply["parent_header"].get("msg_id")
         result: Literal["missed", "silent"] = "silent"

@@ -38,7 +38,7 @@ def show_resource(call: Invocation, words: Sequence[str]) -> None:
     # This starts the server if it does not run.
     session.turns.cell_resolver.discover_tools(f"mcp.{name}")
     source = find_running(session, name)
-    if source is None:
+    if source is None:  # a cassette replaces the server
         raise UsageError(REPLACED.format(name))
 
     resource = session.turns.cell_resolver.wait_for_server(source.read_resource(uri))

@@ -1,7 +1,8 @@
 """Complete one word as a model, a file, a tool, a setting, or another kind of name.
 
 `OFFERED` has a function for each kind (`Offer`). It gets the word up to the cursor, and the names
-of the session. `setting_completions.py` completes paths of settings and assignments.
+of the session. `setting_completions.py` completes paths of settings, and `setting_values.py` the
+values in assignments to them.
 
 Source: `docs/guide.md`.
 """
@@ -13,11 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from jp_nb.notebook.completion.completion_names import Names
-from jp_nb.notebook.completion.setting_completions import (
-    complete_assignment,
-    complete_setting_path,
-    offer_models,
-)
+from jp_nb.notebook.completion.setting_completions import complete_setting_path
+from jp_nb.notebook.completion.setting_values import complete_assignment, offer_models
 from jp_nb.notebook.completion.tab_completions import (
     TabCompletions,
     combine_completions,

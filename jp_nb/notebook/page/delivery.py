@@ -165,7 +165,7 @@ class PageDelivery:
         transfer.note_repeated(now, self._resend)
         # If no page is open, the server queues messages: only the short `pull` is repeated.
         # If the writing page does not answer, the first page that answers `pull` takes over.
-        if self.is_shared or transfer.is_repeated_in_vain:
+        if self.is_shared or transfer.needs_pull:
             return self._numbering.make_message("pull")
 
         return transfer.messages[0]

@@ -1,7 +1,9 @@
 """A write to a page that is under way: its messages, and when they are repeated.
 
 `write_composer.py` makes the messages. `PageDelivery` (`delivery.py`) sends the first of them until
-the page acknowledges it, then the next one. The intervals between repetitions double.
+the page acknowledges it, then the next one. The intervals between repetitions double. After a
+repetition in vain, it sends `pull` in place of the message: a short message that asks the page for
+its content.
 
 Source: `docs/protocol.md`.
 """
@@ -29,7 +31,7 @@ class Transfer:
         is_sent: True from the first sending to the acknowledgement.
         sent_at: Monotonic time of the last sending.
         due_at: Monotonic time of the next repetition.
-        tries: Number of repetitions so far.
+        repetitions: Number of repetitions so far; 1 after `ask_again`.
     """
 
     messages: deque[JsonObject]
@@ -38,33 +40,33 @@ class Transfer:
     is_sent: bool = False
     sent_at: float = 0.0
     due_at: float = 0.0
-    tries: int = 0
+    repetitions: int = 0
 
     def note_sent(self, now: float, resend: float) -> None:
         """Note that the message is sent; it is repeated `resend` seconds later."""
         self.is_sent = True
         self.sent_at = now
         self.due_at = now + resend
-        self.tries = 0
+        self.repetitions = 0
 
     def note_repeated(self, now: float, resend: float) -> None:
-        """Note that the message, or `pull` in its place, is sent again.
+        """Note that the message, or `pull` in its place, is about to be sent again.
 
         The wait for the next repetition is twice the last one, which was `resend` at first.
         """
-        self.tries += 1
+        self.repetitions += 1
         self.sent_at = now
-        self.due_at = now + min(resend * 2**self.tries, MAX_RESEND_S)
+        self.due_at = now + min(resend * 2**self.repetitions, MAX_RESEND_S)
 
     @property
-    def is_repeated_in_vain(self) -> bool:
-        """True if `pull` is due in place of the message: a repetition was not answered either."""
-        return self.tries > 1
+    def needs_pull(self) -> bool:
+        """True if the repetition that was noted last is a `pull`; the first is the message."""
+        return self.repetitions > 1
 
     def ask_again(self) -> None:
         """Let `pull` be sent next, at once: the page has answered that it holds something else."""
         self.due_at = 0.0
-        self.tries = 1  # as after a repetition, so that the next one is in vain
+        self.repetitions = 1  # `note_repeated` makes it 2: that repetition is a `pull`
 
     def is_awaiting(self, seq: object) -> bool:
         """Return True if the message with the number `seq` waits for its acknowledgement."""

@@ -22,7 +22,10 @@ from jp_nb.json_values import as_object
 
 
 def argument(kind: JsonValue, description: str, **more: JsonValue) -> dict[str, JsonValue]:
-    """Return the schema of an argument of a JSON type (or of several), with further keywords."""
+    """Return the schema of an argument of a built-in tool, of a JSON type (or of several).
+
+    `more` are further keywords of JSON Schema.
+    """
     return {"type": kind, **more, "description": description}
 
 

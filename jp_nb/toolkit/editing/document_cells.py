@@ -16,6 +16,8 @@ from jp_nb.toolkit.editing.edit_schema import CellKind
 
 VERSION_CHARS: Final = 12
 MAX_NEAREST_CELLS: Final = 3
+_NUMBER_DIGITS: Final = 6  # more than a number of a cell has
+_ID_CHARS: Final = 64  # of the longest id of a cell in the notebook format
 
 
 def cell_version(source: str) -> str:
@@ -99,14 +101,14 @@ class DocumentCells:
         if same_source:
             return [_describe(cell) for cell in same_source[:MAX_NEAREST_CELLS]]
 
-        is_number = wanted.isdecimal() and len(wanted) < 7
+        is_number = wanted.isdecimal() and len(wanted) <= _NUMBER_DIGITS
         if is_number and 1 <= int(wanted) <= len(self.cells):
             return [_describe(self.cells[int(wanted) - 1])]
 
         cells = {cell.cell_id: cell for cell in self.cells}
-        near = get_close_matches(wanted[:64], cells, n=MAX_NEAREST_CELLS, cutoff=0.4)
+        near = get_close_matches(wanted[:_ID_CHARS], cells, n=MAX_NEAREST_CELLS, cutoff=0.4)
         return [_describe(cells[cell_id]) for cell_id in near]
 
 
 def _describe(cell: DocumentCell) -> str:
-    return f"{one_line(cell.cell_id, limit=64)} (cell {cell.number})"
+    return f"{one_line(cell.cell_id, limit=_ID_CHARS)} (cell {cell.number})"

@@ -41,6 +41,8 @@ from jp_nb.toolkit.question_types.select_options import Option
 from jp_nb.toolkit.question_types.text_formats import TextFormat
 
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines
+_LINES: Final = "lines"
+"""Keyword of jp_nb, not of JSON Schema: True for a box with several lines."""
 
 _Reader = Callable[[FormSource, SchemaPath, Node], AnswerType]
 """Returns the answer type for a schema with a certain `type`.
@@ -69,7 +71,8 @@ def select_answer_type(source: FormSource, path: SchemaPath, node: Node) -> Answ
         declared = node.get("type")
         if source.typed and _is_decimal(node):
             declared = "number"
-        # Several types, or none: the user types a text, and the whole answer is checked.
+        # Several types, or none: the user types a text, and the whole answer is checked. For a
+        # Python type, that is an error: it would keep a text where the user means a number.
         if not source.typed and not isinstance(declared, str) and _accepts_text(node):
             return _read_any_text(source, path)
 
@@ -112,7 +115,10 @@ def _read_any_text(source: FormSource, path: SchemaPath) -> AnswerType:
 
 
 def describe_free_text(node: Node) -> str:
-    """Return the type or format that a text must have, for the user; "" for any text."""
+    """Return the type or format that a text must have, for the user; "" for any text.
+
+    It is displayed above a field, because the field itself does not check it.
+    """
     if node.get("type") != "string":
         types = sorted(_list_member_types(node) - {"null"})
         return f"Type: {' or '.join(types)}" if types else ""
@@ -153,15 +159,20 @@ def _read_options(source: FormSource, path: SchemaPath, node: Node) -> tuple[Opt
 def _read_alternatives(
     source: FormSource, path: SchemaPath, members: list[JsonValue]
 ) -> tuple[Option, ...] | None:
-    """Return the options of all alternatives; None if one of them is something else."""
+    """Return the options of all alternatives; None if one of them is something else.
+
+    All are read in any case, so that a mistake in a later one is an error too.
+    """
     options: list[Option] = []
     is_complete = True
+
     for index, member in enumerate(members):
         member_options = _read_member_options(source, (*path, index), member)
         if member_options is None:
             is_complete = False
         else:
             options += member_options
+
     return tuple(options) if is_complete else None
 
 
@@ -180,7 +191,7 @@ def _read_enum(
     for value, label in zip(values, labels, strict=True):
         options.append(_make_option(source, path, {"const": value, "title": str(label)}))
     if not source.typed and not source.of_server:
-        return tuple(options)  # equal options are an error for the author of the schema
+        return tuple(options)  # `SelectAnswer` refuses equal options
 
     # Without the aliases of an Enum. The type is part of the key, because True == 1.
     unique: dict[tuple[type, JsonValue], Option] = {}
@@ -256,14 +267,14 @@ def _read_format(source: FormSource, path: SchemaPath, node: Node) -> TextFormat
 
 
 def _read_pattern(source: FormSource, node: Node) -> JsonValue:
-    """Return the pattern, or None if only the author of the form checks it.
+    """Return the pattern that the field checks; None without one.
 
-    A field checks only patterns that take linear time. For other patterns, the author of a JSON
-    schema gets an error. A Python type or a server checks the answer itself.
+    A field checks only patterns that take linear time. For another pattern, a Python type or a
+    server checks the answer itself. In a schema of the user, `TextAnswer` refuses it.
     """
     pattern = node.get("pattern")
-    author_checks = source.typed or source.of_server
-    if isinstance(pattern, str) and author_checks and not is_linear_pattern(pattern):
+    origin_checks = source.typed or source.of_server
+    if isinstance(pattern, str) and origin_checks and not is_linear_pattern(pattern):
         return None
     return pattern
 
@@ -273,23 +284,32 @@ def _has_several_lines(node: Node) -> bool:
     max_length = node.get("maxLength")
     has_line_break = isinstance(default, str) and "\n" in default
     is_long = isinstance(max_length, int) and max_length > LONG_TEXT
-    return has_line_break or is_long or node.get("lines") is True
+    return has_line_break or is_long or node.get(_LINES) is True
 
 
 def _read_number(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:
     """Return a number with its bounds."""
     source.note_unknown_keywords(path, node, {"type", *BOUNDS})
-    members = node.get("anyOf")
-    is_integer = node.get("type") == "integer"
-    if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
-        objects = [member for member in members if isinstance(member, dict)]
-        numbers = [member for member in objects if member.get("type") != "string"]
-        node = numbers[0] if len(numbers) == 1 else {}
+    bounded = _find_bounded_schema(node)
+    bounds = {field: bounded[keyword] for keyword, field in BOUNDS.items() if keyword in bounded}
 
-    bounds = {field: node[keyword] for keyword, field in BOUNDS.items() if keyword in node}
-    if is_integer:
+    if node.get("type") == "integer":
         return IntegerAnswer.model_validate(bounds)
     return NumberAnswer.model_validate(bounds)
+
+
+def _find_bounded_schema(node: Node) -> Node:
+    """Return the schema that has the bounds of a number: of a `Decimal`, the member for numbers.
+
+    If there are several such members, it is empty: the Python type checks their bounds.
+    """
+    members = node.get("anyOf")
+    if not isinstance(members, list):
+        return node
+
+    objects = [member for member in members if isinstance(member, dict)]
+    numbers = [member for member in objects if member.get("type") != "string"]
+    return numbers[0] if len(numbers) == 1 else {}
 
 
 def _read_boolean(source: FormSource, path: SchemaPath, node: Node) -> AnswerType:

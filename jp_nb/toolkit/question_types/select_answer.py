@@ -1,7 +1,12 @@
 """Answers that select options: one, several, or the user's own text.
 
-A *pick* is an option that the user selected. An own text counts as a pick. `AnswerType` says which
-of the methods below prompts, models, and the configuration use.
+A *pick* is an option that the user selected. An own text counts as a pick. The methods have
+several users (`AnswerType`):
+
+    normalized, automatic       answers by the configuration, or without a user
+    answer_schema, expects      models that answer in place of the user, and messages
+    fixed_texts, reworded       a tool's texts for the user, in which secrets are replaced
+    read_picks, make_answer     prompts
 
 Source: `docs/turns.md`.
 """
@@ -28,6 +33,9 @@ from jp_nb.record.reading.recorded_answers import NONE_OF_THESE
 from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit
 from jp_nb.toolkit.question_types.select_options import Option, OptionValue, describe_option
+
+OTHER_LABEL = "Other (type your own)"
+"""Label of the row with a box for the user's own text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +311,10 @@ class SelectAnswer(AnswerType):
         return (*map(str, self.values), *self.labels)
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return a copy whose descriptions are replaced by the results of `change`."""
+        """Return a copy whose descriptions are replaced by the results of `change`.
+
+        The labels stay, because answers may contain them (`fixed_texts`).
+        """
         options = tuple(option.reworded(change) for option in self.options)
         return self.model_copy(update={"options": options})
 
@@ -321,7 +332,3 @@ def _get_type_name(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "number"
     return type(value).__name__
-
-
-OTHER_LABEL = "Other (type your own)"
-"""Label of the row with a box for the user's own text."""
