@@ -58,10 +58,10 @@ def _transform(shell: Any, source: str) -> str:
 def _continue_behind(shell: Any, count: int) -> None:
     """Let the cell after the running one have a number behind `count`.
 
-    Not before the running cell has ended: its reply to the front end has the shell's number minus
-    one as its own. `RunningCells` (`running_cells.py`) calls functions after this reply. A kernel
-    that is not ipykernel's has none: then the next cell has the same number as the last cell of the
-    turn.
+    The number changes when the running cell has ended, because its reply to the front end has the
+    shell's number minus one as its own. `RunningCells` (`running_cells.py`) calls functions after
+    this reply. A kernel that is not ipykernel's has none: then the next cell has the same number as
+    the last cell of the turn.
     """
     kernel: Any = getattr(shell, "kernel", None)
     cells = watch_cells(kernel)

@@ -88,7 +88,7 @@ def is_closing(text: str, fence: str) -> bool:
 def close_open_fences(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines that close every fence which a parser may see open at the end.
 
-    That are two fences of each sign, as long as the longest one in the text. The first one opens a
+    These are two fences of each sign, as long as the longest one in the text. The first one opens a
     block if none is open; otherwise it is a line of code. The second one closes the block.
     """
     runs = list(chain.from_iterable(map(_RUNS.findall, lines)))

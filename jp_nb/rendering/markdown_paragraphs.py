@@ -71,7 +71,7 @@ def sanitize_paragraph(lines: list[ParagraphLine], image_hosts: Collection[str])
 def _is_read_before_code(text: str) -> bool:
     """Return True if `text` has something that some parsers look for before they look for code.
 
-    That are formulas and addresses. An address may include the backtick of a code span.
+    These are formulas and addresses. An address may include the backtick of a code span.
     """
     if _READ_BEFORE_CODE.search(text):
         return True

@@ -238,7 +238,7 @@ class CodeQuestions:
     ) -> list[Question]:
         """Answer a form by its `configured` fields and defaults; return what needs the user.
 
-        That are the required fields without an answer, or `question` itself if the defaults do not
+        These are the required fields without an answer, or `question` itself if the defaults do not
         fit together.
 
         Raises:

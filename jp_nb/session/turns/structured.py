@@ -84,7 +84,7 @@ def _find_variable(name: str, namespace: Mapping[str, Any]) -> Any:
 def is_schema_like(value: Any) -> bool:
     """Return True if Tab completion should offer `value` as a schema, without running its code.
 
-    That are dicts with keywords of JSON schema, models, dataclasses, and typed dicts, and forms of
+    These are dicts with keywords of JSON schema, models, dataclasses, and typed dicts, and forms of
     types such as `list[int]`.
     """
     kind = type(value)

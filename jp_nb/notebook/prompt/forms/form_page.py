@@ -1,6 +1,6 @@
 """One page of a form: the widgets of a question, of several fields, or of a decision.
 
-`page_input.py` makes of the widgets and of a click's message the input of the page.
+`page_input.py` makes the input of the page from the widgets and the message of a click.
 
 Source: `docs/prompts.md`.
 """
@@ -36,8 +36,8 @@ class FormPage:
     After each change by the user it calls `changed`: with True, or with False if the last click
     already reported it. With `in_form`, the prompt is a form, where no control answers at once.
 
-    A click has a message with the state of each control. `read_and_keep` makes of it the input of
-    the page (`PageInput`): an answer, a problem, or neither if the question stays open.
+    A click has a message with the state of each control. `read_and_keep` returns the input
+    of the page (`PageInput`): an answer, a problem, or neither if the question stays open.
 
     Attributes:
         fields: One field for each answer; empty for a decision.

@@ -1,8 +1,8 @@
 """The screens of a form, and the effect of their buttons and keys.
 
 `FormDraft` (`jp_nb/agent/prompting/form_draft.py`) names the current screen: a page, the summary,
-the menu, or the question before input is discarded. `FormScreens` makes a `FormScreen` of it, which
-`Form` shows. It has an action for each button: a function that reads what the user has entered from
+the menu, or the question before input is discarded. `FormScreens` makes a `FormScreen` for it,
+which `Form` shows. It has an action for each button: a function that reads the user's input from
 the message of the page, keeps it in the draft (`store_draft`), and calls the method of the draft
 that the button stands for.
 
@@ -69,7 +69,7 @@ class FormScreens:
         self._show_note = show_note
         self._focus = focus
         self.pages: dict[int, FormPage] = {}
-        self._menu: FormMenu | None = None  # created on first use
+        self._menu: FormMenu | None = None
 
     @property
     def page(self) -> FormPage:
@@ -87,7 +87,7 @@ class FormScreens:
 
     @property
     def menu(self) -> FormMenu:
-        """The menu."""
+        """The menu, which is created on first use."""
         if self._menu is None:
             self._menu = FormMenu(lambda: self._changed(True))
         return self._menu
