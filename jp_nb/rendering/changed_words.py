@@ -18,7 +18,7 @@ MAX_COMPARED_LINE_CHARS: Final = 2000
 """Longer lines are shown as changed as a whole."""
 MAX_ALIGNED_LINES: Final = 50
 """Blocks of unequal length with more lines are shown without marks inside lines."""
-MIN_SHARED_WORDS: Final = 0.5
+MIN_SHARED_SHARE: Final = 0.5
 """Share of equal words from which two lines count as versions of one line."""
 
 _PARTS: Final = re.compile(r"\w+|\s+|[^\w\s]")
@@ -39,16 +39,17 @@ class ChangedLines(NamedTuple):
 
 
 def find_changed_words(removed: str, added: str) -> ChangedLines:
-    """Return the ranges that differ. Both are empty if the lines have no word in common.
+    """Return the ranges that differ.
 
-    Then the whole lines differ, and a mark of all words would say nothing.
+    Both are empty if a line is too long, or if the lines have no word in common: then the whole
+    lines differ, and a mark of all words would say nothing.
     """
     if max(len(removed), len(added)) > MAX_COMPARED_LINE_CHARS:
         return ChangedLines([], [])
 
     before = _PARTS.findall(removed)
     after = _PARTS.findall(added)
-    runs = find_same_runs(before, after)
+    runs = find_same_runs(before, after)  # the last one is empty, at the ends of both lines
 
     shared = "".join("".join(before[run.before_start : run.before_end]) for run in runs)
     if not re.search(r"\w", shared):
@@ -124,4 +125,4 @@ def _count_words(line: str) -> Counter[str]:
 def _is_similar(one: Counter[str], other: Counter[str]) -> bool:
     """Return True if most words of the longer line are also in the other one."""
     size = max(one.total(), other.total())
-    return size > 0 and (one & other).total() >= MIN_SHARED_WORDS * size
+    return size > 0 and (one & other).total() >= MIN_SHARED_SHARE * size

@@ -68,12 +68,12 @@ class ConversationList:
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
-        With `keep_config`, copy the settings of the old one. Without it, a notice proposes that. So
-        the user may now run `%jp new --keep-config`, and wants the settings of the conversation
-        before the one that `%jp new` has just made, which is still unused.
+        With `keep_config`, copy the settings of the conversation that was active. Without it, a
+        notice proposes that. If the user then runs `%jp new --keep-config`, the conversation that
+        `%jp new` has just made is still unused: copy the settings of the one before it.
 
         Raises:
-            ConfigError: The copied settings are not valid any more.
+            ConfigError: The copied settings are not valid any more. The new conversation stays.
         """
         active = self._active
         active.refuse_while_running()
@@ -82,7 +82,7 @@ class ConversationList:
         if keep_config and active.is_unused and self._previous is not None:
             previous = self._previous
 
-        # Each new conversation inherits the providers (`INHERITED`), and this one also the model.
+        # Each new conversation inherits `INHERITED`. One of `%jp new` also inherits the model.
         stream = active.create_conversation()
         NextConversation(stream, inherits=(*INHERITED, MODEL_PATH)).activate(active)
 
@@ -146,7 +146,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        trust = active.trust
+        trust = active.trust  # made from the document, so before that changes
 
         if not switch_conversation(active.document, name, clock=active.clock):
             return False
@@ -174,7 +174,7 @@ class ConversationList:
         document.others.insert(0, recovered.stored)
 
         try:
-            # The first one is the active one, and the next one is that of `insert`.
+            # The active one is listed first, and `others` follow: [1] is the inserted one.
             identifier = list_conversations(document)[1].id
             switch_conversation(document, identifier, clock=active.clock)
         except StorageError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jp_nb.errors import ConfigError, JpNbError
-from jp_nb.record.entries.clock import DEFAULT_CLOCK, Clock, make_epoch_clock
+from jp_nb.record.entries.clock import REPRODUCIBLE_CLOCK, Clock, make_epoch_clock
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.session.configuration.tool_notices import ToolNotices
 from jp_nb.session.conversation import ActiveConversation
@@ -57,7 +57,7 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
         from jp_nb.session.configuration.base_config import is_reproducible
 
         if is_reproducible(files):
-            return DEFAULT_CLOCK
+            return REPRODUCIBLE_CLOCK
     return utc_now
 
 
@@ -78,8 +78,9 @@ class Session:
 
     Attributes:
         files: The configuration files of the notebook.
-        active: The active conversation. `document` and `store` are all conversations of the
-            notebook, and the storage backend of its record.
+        active: The active conversation.
+        document: All conversations of the notebook.
+        store: The storage backend of the notebook's record.
         notices: Notices for the user, which are printed after a command.
         last_turn: The last turn of this kernel.
     """
@@ -176,7 +177,10 @@ class Session:
         return is_made(self, "completions")
 
     def forget_completions(self) -> None:
-        """Forget the requests outside of the conversation, in a forked process."""
+        """Forget the requests outside of the conversation, in a forked process.
+
+        Their connections belong to the process from which it was forked.
+        """
         forget_made(self, "completions")
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
@@ -232,7 +236,7 @@ class Session:
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
-        """Show an exception in one line, and print the notices after the block."""
+        """Let exceptions leave the block without a traceback, and print the notices after it."""
         try:
             yield
         except (JpNbError, KeyboardInterrupt) as exc:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.entries.clock import DEFAULT_CLOCK, make_epoch_clock
+from jp_nb.record.entries.clock import REPRODUCIBLE_CLOCK, make_epoch_clock
 from jp_nb.record.stream import ConversationStream
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
@@ -32,7 +32,7 @@ def times(stream: ConversationStream) -> list[str]:
 
 
 def test_equal_requests_make_equal_records() -> None:
-    made = [ConversationStream.new(clock=DEFAULT_CLOCK, made="headless") for _ in range(2)]
+    made = [ConversationStream.new(clock=REPRODUCIBLE_CLOCK, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
     assert made[0].properties == made[1].properties == {"id": "jp-c3155328000", "made": "headless"}
@@ -45,7 +45,9 @@ def test_equal_requests_make_equal_records() -> None:
 
 
 def test_times_do_not_depend_on_the_size_of_an_append() -> None:
-    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=DEFAULT_CLOCK) for _ in range(2))
+    at_once, one_by_one = (
+        ConversationStream({"id": "x"}, clock=REPRODUCIBLE_CLOCK) for _ in range(2)
+    )
     talk(at_once, 1)
     one_by_one.start_turn(new_event("chat_request", content="Question 0"))
     one_by_one.append(new_event("chat_response", message="Yes."))

@@ -118,7 +118,7 @@ class ScreenQueue:
 
     def clear(self) -> None:
         """Forget all prompts, because their calls were canceled, and end `hold`."""
-        self._queue.clear()
+        self._queue.clear_waiting()
         if self._queue.shown is not None:
             self._queue.remove(self._queue.shown)
         self.release()

@@ -50,6 +50,6 @@ class PromptQueue(Generic[ItemT]):
             self.shown = self._waiting.popleft()
             self._show(self.shown)
 
-    def clear(self) -> None:
+    def clear_waiting(self) -> None:
         """Remove all waiting items, but not the one on screen."""
         self._waiting.clear()

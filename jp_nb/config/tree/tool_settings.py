@@ -140,7 +140,7 @@ class Param(ConfigTable):
 
 
 def _read_target(value: Any) -> Any:
-    """Return `user`, `assistant`, or the settings of the assistant; `{}` sets nothing of it."""
+    """Return `user`, `assistant`, or the settings of the assistant; for `{}`, `assistant`."""
     if value == {}:
         return "assistant"
     if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
@@ -259,4 +259,4 @@ DEFAULTABLE = frozenset(
         "questions",
     }
 )
-"""Fields that the entry `*` may have. Its `questions` are those that no tool asks."""
+"""Fields that the entry `*` may have. Its `questions` are those of no tool, as of `jp.ask`."""

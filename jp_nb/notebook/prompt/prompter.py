@@ -1,8 +1,8 @@
 """`Prompter` in a notebook: show one prompt at a time, as a form or on stdin, with a deadline.
 
-Only the cell's thread changes the state. The agent's thread hands over a prompt and awaits its
-end. Code in the cell serves the loop until its own prompt has ended. `prompt_view.py` shows the
-prompt.
+The cell's thread shows and ends prompts. Another thread hands over a prompt and awaits its end: it
+only adds the prompt to the open ones, and posts the rest to the loop of the cell's thread. Code in
+the cell serves the loop until its own prompt has ended. `prompt_view.py` shows the prompt.
 
 Source: `docs/prompts.md`, `docs/architecture.md`.
 """
@@ -35,7 +35,7 @@ class NotebookPrompter:
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
-        # The open prompts, in order: a dict in place of a set. The thread that asks adds one.
+        # The open prompts: a dict in place of a set, to keep the order. The asking thread adds one.
         self._open: dict[OpenPrompt[Any], None] = {}
         self._queue = PromptQueue(self._show)  # which it calls for one prompt at a time
         self._view = PromptView(loop, self._end)
@@ -48,7 +48,7 @@ class NotebookPrompter:
         return route if isinstance(route, Unavailable) else None
 
     def cell_interrupted(self) -> None:
-        """Show no further prompt until the next turn: the cell has ended."""
+        """Show no further prompt before `cell_begins` or `ask_in_cell`: the cell has ended."""
         self._view.presence = replace(self._view.presence, runs_cell=False)
 
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
@@ -59,7 +59,7 @@ class NotebookPrompter:
         open_prompt = self._hand_over(prompt, keeps_record=False)
         try:
             return await asyncio.wrap_future(open_prompt.future)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # leaves the future alone (`OpenPrompt`)
             self._withdraw(open_prompt)
             raise
 
@@ -168,7 +168,7 @@ class NotebookPrompter:
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         """End all open prompts without showing another one."""
-        self._queue.clear()  # otherwise ending one prompt would show the next
+        self._queue.clear_waiting()  # otherwise ending one prompt would show the next
         self._end_each([*self._open], end)
         self._view.remove(None)  # in case an interrupt ended the call in `_end` early
         self._view.stop_listening()

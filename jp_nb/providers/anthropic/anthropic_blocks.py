@@ -24,7 +24,7 @@ from jp_nb.providers.request_parts.attachment_parts import (
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 
 CACHE_MARK: Final[WireMessage] = {"type": "ephemeral"}
-"""Member of a block up to which the API caches the prompt."""
+"""Value of `cache_control` of a block. The API caches the prompt up to this block."""
 _MAX_TITLE: Final = 500
 
 
@@ -39,8 +39,9 @@ def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachment
     blocks = list(chain.from_iterable(map(format_attachment_blocks, sent)))
     if blocks:
         blocks[-1]["cache_control"] = CACHE_MARK
+    # The request inserts the blocks before the other blocks of the message: without the brackets.
     listed = encode_json(blocks)
-    return FormattedAttachments(user_parts=listed[1:-1], omitted=omitted)  # without the brackets
+    return FormattedAttachments(user_parts=listed[1:-1], omitted=omitted)
 
 
 def format_attachment_blocks(attachment: Attachment) -> list[WireMessage]:

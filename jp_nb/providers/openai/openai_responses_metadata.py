@@ -22,7 +22,10 @@ from jp_nb.providers.response_parts.stream_decoder import WireObject
 ITEM_ID_KEY: Final = "openai_item_id"
 ENCRYPTED_KEY: Final = "openai_encrypted_content"
 SUMMARY_LENGTHS_KEY: Final = "openai_summary_lengths"
-"""Lengths of the parts of a summary, which the record joins by blank lines. One part needs none."""
+"""Lengths of the parts of a summary, which the record joins by blank lines.
+
+Absent: the text is one part. `[]`: the text is no summary. `[3, 5]`: it has two parts.
+"""
 PHASE_KEY: Final = "openai_phase"
 ANNOTATIONS_KEY: Final = "openai_annotations"
 ITEM_KEY: Final = "openai_item"
@@ -53,10 +56,10 @@ def make_message_metadata(content: WireObject) -> dict[str, JsonValue]:
 def make_reasoning_metadata(
     item_id: str, encrypted: object, summary_lengths: list[int], *, has_text: bool
 ) -> dict[str, JsonValue]:
-    """Return the metadata of reasoning. `summary_lengths` are those of its parts that arrived.
+    """Return the metadata of reasoning. `summary_lengths` are those of the parts that arrived.
 
-    They are stored beside encrypted content if there is a text, unless it is one summary. An empty
-    list means that the text is no summary.
+    They are stored (`SUMMARY_LENGTHS_KEY`) only if there is encrypted content and a text, and the
+    text is not a single part.
     """
     metadata: dict[str, JsonValue] = {ITEM_ID_KEY: item_id}
     if isinstance(encrypted, str) and encrypted:
@@ -109,4 +112,4 @@ def _is_compact(arguments: str) -> bool:
     try:
         return compact_json(read_json(arguments)) == arguments
     except ValueError:
-        return True  # the record has other arguments
+        return True  # unreadable: the record has other arguments, as later requests do

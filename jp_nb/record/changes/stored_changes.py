@@ -31,7 +31,7 @@ from jp_nb.record.changes.provenance import paths_overlap
 from jp_nb.record.entries.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
 
-MODEL_KEYS = ("assistant", "model", "id")
+MODEL_KEYS = tuple(parse_path(MODEL_PATH))
 BASE_NUMBER = -1
 """Number of the base configuration, which is before the changes with the numbers from 0."""
 
@@ -92,11 +92,17 @@ class StoredChanges:
 class ChangeFilter:
     """Reduces changes to the parts that apply, in their order, and notes the others.
 
-    A fold that begins again needs a new filter, because the budget and the notes are those of all
-    changes so far. `number` is that of the change in the conversation.
+    `config_history.py` applies the changes one after the other. For each after the base
+    configuration, it asks `allows_work`, then `allows_reset` for a reset, or `filter_change` for
+    another change. If `allows_model` refuses the result, it applies `remove_model` first.
+
+    To apply them from the first one again needs a new filter, because the budget and the notes are
+    those of all changes so far. `number` is that of the change in the conversation.
 
     Attributes:
-        ignored: Settings of the record that only the user may set, by path; and notes (`is_note`).
+        ignored: Settings of the record that only the user may set: values by path, None for a path
+            that was to be unset. The keys of notes are no paths (`is_note`), and their values have
+            no meaning.
         problems: Unknown or invalid settings of the record, by path.
     """
 

@@ -7,6 +7,8 @@ Each of `others` is an inactive conversation in the same shape, without `version
 object may be from someone else, so each function accepts any JSON. The argument `entry` is the `jp`
 object or one of `others`. `Document` (`document.py`) has the object as typed conversations.
 
+On disk, an object of version 2 has entries in segments. `read_segments` (`segments.py`) joins them.
+
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33, `docs/record.md`.
 """
 
@@ -29,6 +31,7 @@ CONVERSATION_KEYS: Final = ("conversation", "base_config", "events", "signature"
 DOCUMENT_KEYS: Final = frozenset({"version", "others", *CONVERSATION_KEYS})
 
 RecordShape = Literal["readable", "damaged", "newer"]
+"""`newer` is an object of a later release, which must not be changed."""
 
 
 def find_shape(value: JsonValue) -> RecordShape:
@@ -36,7 +39,7 @@ def find_shape(value: JsonValue) -> RecordShape:
     if not isinstance(value, dict):
         return "damaged"
     if value.get("version", RECORD_VERSION) != RECORD_VERSION:
-        return "newer"
+        return "newer"  # version 2 too, because segments should be joined before
 
     # A record with a damaged entry can still be displayed.
     lists = (value.get("events", []), value.get("others", []))

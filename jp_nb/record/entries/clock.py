@@ -109,7 +109,7 @@ class ReproducibleClock:
         return int.from_bytes(sha256(text.encode("ascii", "backslashreplace")).digest())
 
 
-DEFAULT_CLOCK: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
+REPRODUCIBLE_CLOCK: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
 """Clock of reproducible records if no epoch is set.
 
 It starts on the first day that ZIP archives support.

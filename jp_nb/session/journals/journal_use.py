@@ -1,8 +1,8 @@
 """The use of the journal by the active conversation: whether one is wanted, and what it gets.
 
-A journal is wanted if the setting `record.journal` is on, and if the conversation has more entries
-than it began with. The journal itself (`journal.py`) is made on first use, because `%load_ext` and
-most short sessions need none.
+A journal is wanted if the setting `record.journal` is on. A conversation that has only inherited
+entries gets none yet. The journal itself (`journal.py`) is made on first use, because `%load_ext`
+and most short sessions need none.
 
 Source: `docs/record.md` (the journal).
 """
@@ -45,7 +45,7 @@ class JournaledConversation(Protocol):
 
     @property
     def has_only_base_config(self) -> bool:
-        """True if nothing has changed the settings with which this process began it."""
+        """True if this process began the conversation, and nothing has changed its settings."""
 
     @property
     def is_unused(self) -> bool:
@@ -61,7 +61,7 @@ class JournalUse:
 
     @property
     def is_wanted(self) -> bool:
-        """True if a journal is configured; the last valid configuration counts.
+        """True if the settings want a journal; the last valid configuration counts.
 
         The settings are not made only for this, because that takes time: files and the base
         configuration tell the same if nothing else has changed the settings.

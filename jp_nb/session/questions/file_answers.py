@@ -20,7 +20,7 @@ from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import AnswerType
 
 FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
-"""The answer to a question, or the answers to the fields of a form by id."""
+"""The answer to a question. A table has the answers to the fields of a form, by id."""
 
 
 def read_file_answer(
@@ -42,6 +42,7 @@ def read_file_answer(
     if question.misfit(answer) is None:
         return GivenAnswer(answer, place)
 
+    # `misfit` tells only the kind of problem. The message explains it.
     message = f"{place}: the answer to {question.id!r} does not fit"
     problem = _format_problem(kind, answer)
     if problem:
