@@ -17,6 +17,8 @@ from pydantic import JsonValue
 from jp_nb.toolkit.question import Question
 
 DecisionKind = Literal["question", "permission", "result", "change", "edit", "plan"]
+"""A decision of the user: an answer to a question, the permission of a call, the delivery of its
+result to the model, a change of the configuration, an edit of a cell, or the approval of a plan."""
 ANSWERS_CHANNEL: Final = "answers"
 """Channel of prepared answers and decisions."""
 
@@ -44,9 +46,9 @@ class InvalidAnswer:
 
 
 PreparedConsent = GivenAnswer | DeclinedByFile
-"""A prepared decision between two actions: yes or no."""
-PreparedDecision = PreparedConsent | InvalidAnswer
-"""A prepared answer to a question."""
+"""A prepared consent to an action, or its refusal."""
+PreparedQuestionAnswer = PreparedConsent | InvalidAnswer
+"""A prepared answer to a question, or the refusal to answer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class OpenDecision:
 class PreparedAnswers(Protocol):
     """Prepared answers and decisions. Called on the agent's thread and the cell's thread."""
 
-    def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
+    def find_answer(self, tool: str, question: Question) -> PreparedQuestionAnswer | None:
         """Return the prepared answer to `question` of `tool`, if any."""
 
     def answers_questions_of(self, tool: str) -> bool:
@@ -91,7 +93,10 @@ class PreparedAnswers(Protocol):
         """Return the prepared decision about `tool`, or about its call with `arguments`, if any."""
 
     def find_edit_decision(self, names: Sequence[str]) -> PreparedConsent | None:
-        """Return the prepared decision about an edit of the cell with these `names`, if any."""
+        """Return the prepared decision about an edit of a cell, if any.
+
+        The file may name the cell by any of these `names`: its id and its tags.
+        """
 
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that was not prepared."""

@@ -63,8 +63,11 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         from jp_nb.config.environment_layer import format_variables
         from jp_nb.headless.pytest_notebooks import make_file_settings
 
+        # For the kernel of another plug-in, such as nbval, which never records. `NotebookItem`
+        # makes the settings of its own run.
         variables |= format_variables(make_file_settings(item.path, record=False))
 
+    # Only for the setup, in which nbval starts its kernel.
     earlier_values = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
 

@@ -2,7 +2,7 @@
 
 `cell_watch.py` reports each request and each output of a kernel. A page that opens while a cell
 runs gets the outputs from here. If no page is open when a cell ends, its outputs are kept as
-*unseen*, for the next page.
+*unseen*, for the next page. An *own* output is one that jp_nb displays, such as a turn.
 
 `%load_ext` loads this module, so it imports little.
 
@@ -115,7 +115,10 @@ class RunningCells:
             return next(reversed(self._cells.values()), None)
 
     def call_at_end(self, request: Mapping[str, Any], function: Callable[[], None]) -> None:
-        """Call `function` when the cell that `request` runs has ended and its reply is sent."""
+        """Call `function` when the cell that `request` runs has ended and its reply is sent.
+
+        It is called with `lock` held.
+        """
         with self.lock:
             cell = self._cells.get(get_message_id(request))
             if cell is not None:
@@ -166,6 +169,8 @@ class RunningCells:
 
     def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
         """Call `send` for each running notebook cell with own outputs. None ends during the call.
+
+        `send` must hold the lock of the cell's outputs, as `recording` does.
 
         With the id of a `request`, do so only for its cell.
         """

@@ -44,7 +44,7 @@ def compare_words(
 
     before_end = 0  # of the last run of equal words
     after_end = 0
-    for run in find_same_runs(before_words, after_words):
+    for run in find_same_runs(before_words, after_words):  # the last run is empty, at the end
         removed = "".join(before_words[before_end : run.before_start])
         added = "".join(after_words[after_end : run.after_start])
         before_end = run.before_end

@@ -21,7 +21,7 @@ from jp_nb.agent.prepared_answers import (
     DeclinedByFile,
     GivenAnswer,
     InvalidAnswer,
-    PreparedDecision,
+    PreparedQuestionAnswer,
 )
 from jp_nb.config.tree.tool_settings import QuestionConfig
 from jp_nb.record.entries.outcomes import QuestionEnd
@@ -71,7 +71,7 @@ def select_route(
     *,
     remembered: JsonValue,
     unavailable_reason: str | None,
-    prepared: PreparedDecision | None = None,
+    prepared: PreparedQuestionAnswer | None = None,
 ) -> Route:
     """Select who answers a question, by the precedence at the top of this module.
 

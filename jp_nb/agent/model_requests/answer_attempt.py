@@ -122,6 +122,16 @@ class Attempt:
         self.withheld_index = part.index
         return replace(part, text=text) if text else None
 
+    def take_withheld_text(self) -> TextPart | None:
+        """Return the text that the trimmer withholds, once; None without one."""
+        if self.trimmer is None or self.withheld_index is None:
+            return None
+
+        index = self.withheld_index
+        self.withheld_index = None
+        text = self.trimmer.finish()
+        return TextPart(index, "message", text) if text else None
+
     def combine_entries(self, unflushed: Sequence[Entry]) -> list[Entry]:
         """Return the entries to record, complete ones first. A continuation is marked as such."""
         entries = [*self.entries, *unflushed]

@@ -60,9 +60,9 @@ class AnswerStream:
         # Handles interrupts while a response is received; None between responses.
         self._interrupt_handler: StreamInterrupts | None = None
         self._answer = ContinuedAnswer(is_enabled=False)
-        # The step that began after a part of the answer was recorded, for a notice to the user:
-        # "the retry" or "the continuation".
-        self._step_after_recording = ""
+        # The step before which a part of the answer was recorded, for a notice to the user: "the
+        # retry" or "the continuation"; "" if nothing is recorded.
+        self._recorded_before = ""
         self.interrupted_after_end = False
         self.finish_reason: FinishReason = "completed"
 
@@ -78,7 +78,7 @@ class AnswerStream:
             ProviderError: No attempt succeeded.
         """
         while True:
-            self._step_after_recording = ""
+            self._recorded_before = ""
             work = asyncio.ensure_future(self._answer_with_continuations(resolved, request))
             settings = resolved.basis.config.interrupt
             handler = StreamInterrupts(work, self._turn, settings)
@@ -106,8 +106,8 @@ class AnswerStream:
 
     def _notify_aborted(self) -> None:
         """Tell the user what is left of an answer that the user discarded."""
-        if self._step_after_recording:  # the record only grows
-            kept = f"the text before {self._step_after_recording}"
+        if self._recorded_before:  # a recorded text cannot be taken back
+            kept = f"the text before {self._recorded_before}"
             self._notify(f"⚠ Aborted. The record keeps only {kept}.")
         else:
             self._turn.display(DiscardText())
@@ -145,7 +145,7 @@ class AnswerStream:
 
     async def _send_once(self, resolved: Resolved, request: ModelRequest) -> Attempt | Retry:
         """Send `request` once; return `Retry` if the provider asks for another request."""
-        await self._wait_for_decision()  # an interrupt in the pause before
+        await self._wait_for_decision()  # the menu may still be open from the pause before a retry
         attempt = self._make_attempt(resolved, request)
         if resolved.host:
             self._note_host(resolved)
@@ -161,7 +161,9 @@ class AnswerStream:
 
         try:
             await self._receive(resolved.provider, request, attempt)
-        except ProviderError:  # another attempt may follow, and belongs to the same answer
+        # Another attempt may follow, and belongs to the same answer. If the user has aborted, this
+        # task was canceled within `_receive`.
+        except ProviderError:
             self._answer.note_recorded(self._record_partial(attempt))
             raise
         except BaseException:  # an interrupt, or a bug of the provider
@@ -189,9 +191,14 @@ class AnswerStream:
             resolved.request.max_tool_calls,
             trimmer=self._answer.make_trimmer(),
         )
-        if resolved.host or resolved.uses_cassette:  # a replay leaves the same record
+        # Recording and replay of a cassette must leave the same record: both have the head, and
+        # neither has the host.
+        records_head = bool(resolved.host) or resolved.uses_cassette
+        records_host = not self._turn.record.stream.is_reproducible and not resolved.uses_cassette
+
+        if records_head:
             attempt.head = request.head
-        if not (self._turn.record.stream.is_reproducible or resolved.uses_cassette):
+        if records_host:
             attempt.host = resolved.host
         return attempt
 
@@ -233,8 +240,12 @@ class AnswerStream:
         await self._wait_for_decision()
 
     async def _wait_for_decision(self) -> None:
-        """Wait until the menu of an interrupt is closed, if it is open. It may open again."""
+        """Wait until the menu of an interrupt is closed, if it is open.
+
+        All choices but `continue` cancel this task.
+        """
         handler = self._interrupt_handler
+        # A loop, because another interrupt may open the menu before this task runs again.
         while handler is not None and not handler.decided.is_set():
             await handler.decided.wait()
 
@@ -276,14 +287,10 @@ class AnswerStream:
 
     def _show_withheld_text(self, attempt: Attempt) -> None:
         """Display the text that the trimmer withholds: no more text follows."""
-        if attempt.trimmer is None or attempt.withheld_index is None:
-            return
-
-        text = attempt.trimmer.finish()
-        if text:
-            attempt.builder.feed(TextPart(attempt.withheld_index, "message", text))
-            self._turn.display(ShowText("message", text))
-        attempt.withheld_index = None
+        part = attempt.take_withheld_text()
+        if part is not None:
+            attempt.builder.feed(part)
+            self._turn.display(ShowText(part.kind, part.text))
 
     def _finish(self, attempt: Attempt) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
@@ -301,7 +308,7 @@ class AnswerStream:
         has_calls = attempt.call_count > 0 or bool(attempt.builder.list_unfinished_calls())
         may_continue = not has_calls and not self._turn.tokens.is_over_limit
         if may_continue and self._answer.begin_continuation(finished, entries):
-            self._step_after_recording = "the continuation"
+            self._recorded_before = "the continuation"
             return True
 
         self._turn.display(EndOfText())
@@ -325,7 +332,7 @@ class AnswerStream:
         self._show_withheld_text(attempt)
         texts = self._recorder.record_texts(attempt)
         if texts:
-            self._step_after_recording = "the retry"
+            self._recorded_before = "the retry"
 
         # A continuation and the text before it are displayed as one text.
         if attempt.has_content and attempt.trimmer is None:

@@ -101,8 +101,8 @@ class CellEnds:
         )
         self._ends.append((cell, end))
 
-    def note_failure(self) -> None:
-        """Note that the run fails now: the running cell, if there is one, is `failed_cell`."""
+    def blame_running_cell(self) -> None:
+        """Make the running cell, if there is one, the `failed_cell` of the run, which fails now."""
         if self._running is not None:
             self._failed = self._running.cell
 

@@ -217,7 +217,7 @@ class Execution:
 
         tools = tuple(read_events(self._events).running_tools.values())
         self.overrun = Overrun(limit, seconds, tools)
-        self._ends.note_failure()
+        self._ends.blame_running_cell()
         self._interrupt()
 
     @property
@@ -228,8 +228,8 @@ class Execution:
     def _interrupt(self) -> None:
         """End the run: interrupt the running cell, then wait for its end, at most `PATIENCE_S`.
 
-        A second Ctrl+C, or one while the kernel starts, ends the run at once. Called in the event
-        loop that executes the run.
+        A second Ctrl+C, or any early end while the kernel starts, ends the run at once. Called in
+        the event loop that executes the run.
         """
         if self._active is None:  # the run ended before the loop called this
             return
@@ -241,7 +241,7 @@ class Execution:
 
         loop = self._active.loop
         self._signal_task = loop.create_task(ensure_async(manager.interrupt_kernel()))
-        loop.call_later(PATIENCE_S, task.cancel)
+        loop.call_later(PATIENCE_S, task.cancel)  # no effect on a task that has ended
         if self._bounds.terminate_after_s is not None:
             loop.call_later(self._bounds.terminate_after_s, self._terminate)
 
@@ -296,7 +296,7 @@ class Execution:
 
     def make_kernel_failure(self) -> CellFailure:
         """Return the failure of a run whose kernel died."""
-        self._ends.note_failure()
+        self._ends.blame_running_cell()
         tools = format_running_tools(read_events(self._events).running_tools.values())
         return CellFailure(self._ends.failed_cell, "DeadKernelError", f"Kernel died{tools}")
 

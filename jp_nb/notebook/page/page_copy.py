@@ -112,7 +112,7 @@ class PageCopy:
             return False
 
         # If all entries of the page equal those of the kernel, equal numbers are equal entries.
-        has_only_equal_entries = self.length == self.keys.length
+        has_only_equal_entries = self.length == self.keys.jp_length
         has_same_entries = has_only_equal_entries and len(get_events(other)) == self.length
         return has_same_entries and format_head(other) == self.head_text
 

@@ -40,14 +40,14 @@ class StoredKeys:
     """The keys and carriers of a page, without their entries.
 
     Attributes:
-        length: Number of entries in the value of `jp`. None if nothing can be appended to it,
+        jp_length: Number of entries in the value of `jp`. None if nothing can be appended to it,
             because there is no such value, or it is damaged.
         seals: The places of the entries in segments.
         segments: The keys `jp.N`.
         carriers: The ids of the carriers that the next write moves into `jp`.
     """
 
-    length: int | None = None
+    jp_length: int | None = None
     seals: Seals = field(default_factory=dict)
     segments: frozenset[str] = frozenset()
     carriers: tuple[str, ...] = ()

@@ -4,7 +4,8 @@ A write appends entries to the key `jp`, or replaces the keys that keep the reco
 that pages share, earlier entries are put into *segments* (`jp.1`, `jp.2`, …), which never change.
 An entry in a segment is *sealed*. The *head* is the document without its entries and other
 conversations. A *carrier* is the state of a widget in which a headless run has kept the record: the
-next write moves it to `jp`.
+next write moves it to `jp`. A conversation that the page holds already is *copied*: the write has
+its place in the page instead of its content.
 
 Source: `docs/protocol.md`.
 """
@@ -44,7 +45,8 @@ class WriteComposer:
     """Composes the writes to one `page`. Pages share its document if it `is_shared`.
 
     In all methods, `copy` is the content of the page before the write, and `target` the snapshot
-    that the page gets.
+    that the page gets. `copy.length` counts the entries of the active conversation that equal those
+    of the kernel, and `copy.keys.jp_length` the entries in `jp`, without those in segments.
     """
 
     def __init__(self, numbering: MessageNumbering, page: str, *, is_shared: bool) -> None:
@@ -56,7 +58,7 @@ class WriteComposer:
         self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
     ) -> Transfer:
         """Append `batch`, the next entries of `target`, or replace all keys if that is needed."""
-        if copy.keys.length is None or copy.keys.carriers:  # nothing can be appended
+        if copy.keys.jp_length is None or copy.keys.carriers:  # no value of `jp` to extend
             return self.compose_whole(target, copy)
         if not self._is_shared:
             if copy.keys.segments:  # of a time when the document was shared
@@ -76,15 +78,15 @@ class WriteComposer:
         self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
     ) -> Transfer:
         """Append `batch` to the entries in `jp`, and set its changed keys."""
-        added: JsonObject = {"at": copy.keys.length, "events": batch}
+        added: JsonObject = {"at": copy.keys.jp_length, "events": batch}
         if copy.head_text != target.head_text:
             head = target.head
             added["head"] = head
             if "signature" not in head:  # the page may have one that is not valid any more
                 added["removed"] = ["signature"]
 
-        assert copy.keys.length is not None
-        keys = replace(copy.keys, length=copy.keys.length + len(batch))
+        assert copy.keys.jp_length is not None
+        keys = replace(copy.keys, jp_length=copy.keys.jp_length + len(batch))
         result = replace(
             copy,
             keys=keys,
@@ -155,10 +157,12 @@ class WriteComposer:
             stream=target.stream,
             length=length,
             head_text=target.head_text,
+            # After this write, the page holds all other conversations, at these places.
             held=[(other, place) for place, other in enumerate(target.others)],
         )
         transfer = self._make_transfer(copy, result, fields)
-        # A write of the first entries only, such as a batch with a new segment, lacks the others.
+        # False if the write has only the first entries, such as those up to a new segment. The next
+        # writes append the others.
         transfer.is_whole = length == target.length
         return transfer
 
@@ -172,7 +176,7 @@ class WriteComposer:
             return Transfer(deque([make_message("write", to=self._page, **write)]), result)
 
         pieces = split_text(to_ascii_json(write))
-        part_of = self._numbering.last + 1
+        part_of = self._numbering.last + 1  # all pieces have the number of the first, made next
         messages = [
             make_message("chunk", to=self._page, id=part_of, i=i, of=len(pieces), text=piece)
             for i, piece in enumerate(pieces)

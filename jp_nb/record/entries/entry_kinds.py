@@ -33,9 +33,9 @@ KNOWN: dict[str, type[Entry]] = {
 }
 """The view of each known kind of entry, by its stored `type`."""
 CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
-"""Kinds of entries that belong to a turn: the events."""
+"""Kinds of entries that belong to a turn: the events. The other kinds are about the record."""
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
-"""Kinds that may have the id of the request that they answer."""
+"""Kinds that may have `request_id`, the id of the chat request that led to them."""
 
 NON_CONFIG_KEYS = frozenset(
     {
@@ -45,9 +45,11 @@ NON_CONFIG_KEYS = frozenset(
         "unsets",
         "claims",
         "metadata",
-        *LINKS,
+        *LINKS,  # ids of entries
         "verbatim",
         "spelling",  # added by an import
     }
 )
-"""Keys of a `config_delta` that are no settings, if the settings are on the entry itself."""
+"""Keys of a `config_delta` that are no settings, in the first version of the format.
+
+It had the settings on the entry itself."""

@@ -4,7 +4,8 @@ Older records are normalized first: a delta with its settings on the entry itsel
 with a list of parts, an inquiry without `outcome`. An entry of an unknown kind becomes `Unknown`.
 
 `KNOWN` has the class of each kind, and `NON_CONFIG_KEYS` the keys of a configuration change that
-are no settings (`entry_kinds.py`). `LINKS` has the keys of ids, which no view has (`events.py`).
+are no settings (`entry_kinds.py`). `LINKS` has the keys of ids by which entries refer to each other
+(`event_id`, `request_id`), which no view has (`events.py`).
 
 Source: `docs/record.md`.
 """
@@ -74,14 +75,15 @@ def decode_event(raw: JsonValue, index: int) -> Entry:
     elif model is ConfigDelta or model is Compaction:
         _normalize_outside_of_turns(payload, model)
     elif model is ChatResponse or model is ToolCallRequest:
-        # A page or Jupyter may have sorted keys, and written `1.0` as `1`.
+        # These have JSON of the model. A page or Jupyter may have sorted its keys, and written
+        # `1.0` as `1`.
         payload = restore_shape(payload)
 
     try:
         return model.model_validate(payload)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
-        path = "".join(map(_format_step, first["loc"][:4]))
+        path = "".join(map(_format_step, first["loc"][:4]))  # deeper steps are within values
         message = first["msg"].removeprefix("Value error, ")
         raise StorageError(message, place=place + path) from exc
     except RecursionError as exc:

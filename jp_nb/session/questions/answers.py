@@ -23,7 +23,7 @@ from jp_nb.agent.prepared_answers import (
     GivenAnswer,
     OpenDecision,
     PreparedConsent,
-    PreparedDecision,
+    PreparedQuestionAnswer,
 )
 from jp_nb.errors import ConfigError
 from jp_nb.session.questions.file_answers import read_file_answer
@@ -118,7 +118,7 @@ class SessionAnswers:
         # The runner of a batch names its run. Answers for other runs are removed.
         self._file = answers.select_run(os.environ.get(environment.RUN_VARIABLE))
 
-    def find_answer(self, tool: str, question: Question) -> PreparedDecision | None:
+    def find_answer(self, tool: str, question: Question) -> PreparedQuestionAnswer | None:
         """Return the prepared answer to `question` of `tool`, if there is one."""
         answer = self._use("questions", tool, question.id)
         if answer is None:
@@ -141,7 +141,10 @@ class SessionAnswers:
         return None if answer is None else self._make_decision(answer)
 
     def find_edit_decision(self, names: Sequence[str]) -> PreparedConsent | None:
-        """Return the prepared decision about an edit of the cell with these `names`, if any."""
+        """Return the prepared decision about an edit of the cell with these `names`, if any.
+
+        They are the id of the cell and its tags.
+        """
         answer = self._file.find_edit(names)
         if answer is None:
             return None

@@ -28,6 +28,7 @@ class ReadSkill(Tool):
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
+        # `Resolver` enables the tool if there are skills.
         "enable": {"state": False, "allow_toggle": "never"},
         "run": "unattended",
         "result": "unattended",
@@ -45,7 +46,7 @@ class ReadSkill(Tool):
         """Return the text of the skill.
 
         Raises:
-            ToolError: There is no such skill.
+            ToolError: `context.read_skill` finds no such skill.
         """
         if context.read_skill is None:
             return ToolFailure(NO_SKILLS)
