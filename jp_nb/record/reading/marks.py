@@ -50,7 +50,10 @@ SCHEMA_RETRY: Final = "schema_retry"
 NOTE_TO_MODEL: Final = "note_to_model"
 """True on another message of the program, such as one about edited cells."""
 _KINDS_OF_CHANGE: Final = {"dropped": True, "kept": False}
-"""Stored name of each kind of input change: True if the model did not get the reasoning."""
+"""Stored name of each kind of input change: True if the model did not get the reasoning.
+
+Reasoning under `kept` reached the model, although it did not fit the conversation.
+"""
 
 
 def make_request_marks(choice: str, host: str) -> JsonObject:

@@ -20,7 +20,8 @@ class ToolNotices:
 
     def __init__(self) -> None:
         self._clashes: Mapping[str, str] = {}  # the reported clashes of names, by name
-        self._advised: set[tuple[str, ...]] = set()  # definitions of tools with reported advice
+        # Name, signature, and docstring of tools with reported advice.
+        self._advised: set[tuple[str, ...]] = set()
 
     def list_new(self, read_config: Callable[[], AppConfig]) -> list[str]:
         """Return the notices that are new since the last call.

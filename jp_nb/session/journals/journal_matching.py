@@ -29,7 +29,10 @@ Copies = dict[str, list[list[RawEntry]]]
 def iter_journals_of(
     notebook: str, folder: JournalFolder
 ) -> Iterator[tuple[JournalFile, JournalHeader]]:
-    """Yield the journals of `notebook` that no kernel uses, each open until the next one."""
+    """Yield the journals of `notebook` that no kernel uses, each open until the next one.
+
+    A caller has to read them all: the last one is closed at the end.
+    """
     for file in folder.take_abandoned():
         header = file.read_header()
         if header is not None and header.notebook == notebook:
