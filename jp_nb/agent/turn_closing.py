@@ -85,7 +85,7 @@ class UnfinishedTurn:
             self._record_remaining_usage()
 
     def _respond_to_open_calls(self) -> None:
-        """Give each call without a response one."""
+        """Add a response to each call that has none."""
         record = self.turn.record
         may_have_run = [call.request for call in self.resumed_calls if call.may_have_run]
 

@@ -1,7 +1,7 @@
 """Errors of the connection to an MCP server.
 
 `StartError` and `UnreadRequestError` stay inside the package. The others reach the tools and the
-user. Their texts are cut, and contain no secrets.
+user. Their texts contain no secrets. Long reasons of `ServerError` and `ServerNotStarted` are cut.
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -34,7 +34,8 @@ class ServerError(JpNbError):
         code: Error code of JSON-RPC; 0 if the server sent none.
         message: The reason, without secrets. It may be the server's text.
         data: Further data of the server's error; None if there is none.
-        is_lost: True if the server may have run the call, and its answer was lost.
+        is_lost: True if the server may have run the call, and its answer was lost. The session of
+            the server sets it.
     """
 
     def __init__(

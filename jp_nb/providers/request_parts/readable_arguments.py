@@ -27,15 +27,15 @@ _LONG_NUMBER: Final = re.compile(rf"[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
 def format_arguments(arguments: Mapping[str, JsonValue]) -> JsonObject:
     """Return `arguments` as every API can read them.
 
-    A number that JSON does not have becomes null, and half a surrogate pair becomes U+FFFD. Longer
-    integers than `MAX_NUMBER_DIGITS` become texts. Deeper arguments than `MAX_ARGUMENT_LEVELS` are
-    sent as one text: `{"json": "…"}`.
+    A number that JSON does not have (NaN, infinity) becomes null, and half a surrogate pair becomes
+    U+FFFD. Longer integers than `MAX_NUMBER_DIGITS` become texts. Deeper arguments than
+    `MAX_ARGUMENT_LEVELS` are sent as one text: `{"json": "…"}`.
     """
     if is_deeper(arguments, MAX_ARGUMENT_LEVELS):
         return {"json": compact_json(make_storable(dict(arguments)))}
 
     formatted = make_storable(dict(arguments))
-    if _LONG_NUMBER.search(compact_json(formatted)):
+    if _LONG_NUMBER.search(compact_json(formatted)):  # it also finds digits in texts
         formatted = _spell_long_numbers(formatted)
     assert isinstance(formatted, dict)
     return formatted

@@ -25,7 +25,7 @@ from jp_nb.storage.private_files import lock_private_file, replace_private_file
 from jp_nb.storage.user_folders import get_data_folder
 
 MAX_CREDENTIAL_BYTES: Final = 5_000_000
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_GROUP_AND_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def get_credentials_path() -> Path:
@@ -105,7 +105,7 @@ def _read() -> JsonObject:
     """Return the entries by server. A damaged file has none, so that the user signs in again."""
     path = get_credentials_path()
     try:
-        if sys.platform != "win32" and path.stat().st_mode & _OTHERS:
+        if sys.platform != "win32" and path.stat().st_mode & _GROUP_AND_OTHERS:
             raise StorageError(
                 f"{path} is accessible to other users, so it is not used. Delete it, and sign in "
                 "again"

@@ -15,8 +15,8 @@ class IdleClock:
     """Calls back when the user has been idle for some time. Used on the cell's thread.
 
     The clock stops while the thread is busy, because clicks are not read then: `CellLoop.idle_s` is
-    the time that the loop has only waited. It also stops while `busy` returns True, and restarts
-    afterwards. With 0 `seconds`, `expired` is never called.
+    the time that the loop has only waited. If `busy` returns True when the time is over, the whole
+    time begins again. With 0 `seconds`, `expired` is never called.
     """
 
     def __init__(
