@@ -94,7 +94,7 @@ class TurnRecord:
         self.stream.append(*self.stream.make_image_entries(images), *entries)
         for entry in self.stream.entries[start:]:
             # The first entry of a response contains the *head* of its request: the instructions and
-            # tools. It is noted first, because it stands before the response in the context.
+            # tools. It is noted first, because it comes before the response in the context.
             self.context.note_head(entry)
             self.context.add(entry, self.provider, self.stream.images)
 

@@ -43,7 +43,7 @@ def merge_recordings(
     Args:
         out: The output folder.
         base: The folder to which the names of notebooks are relative.
-        runs: All runs of the log. Those that a resumed batch would repeat are left out.
+        runs: All runs of the log. Those that a resumed batch would repeat are omitted.
         file: The path of the cassette of all runs; "" for those of notebooks and runs.
         keeps_old: Keep the exchanges that a cassette has already.
         is_complete: True if all planned runs have passed or wait. Otherwise the old exchanges are

@@ -29,7 +29,7 @@ from jp_nb.providers.request_parts.omission_reports import Omitted
 class MediaFilter:
     """Filters the files of one conversation, in the order in which requests have them.
 
-    Requests of a conversation begin with the same attachments (`replace_attachments`), which stand
+    Requests of a conversation begin with the same attachments (`replace_attachments`), which come
     before the messages. A later request may append others (`replace_added`, `keep_added`). Images
     in messages are replaced one message after another (`replace_images`).
 
