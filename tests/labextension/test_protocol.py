@@ -104,7 +104,7 @@ from comm import create_comm
 def of_the_page(message):
     # To the page, in the state that it has.
     delivery = in_cell.opened.store._delivery
-    return {"to": delivery.page, "expect": delivery._copy.state, **message}
+    return {"to": delivery.page, "expect": delivery.content.copy.state, **message}
 
 def plant(*messages, comm_id='jp_nb.document.planted', target='jp_nb.document', mine=False):
     comm = in_cell.opened.store._link._comm
@@ -215,9 +215,10 @@ WRITE_CELL = """source => window.jupyterapp.shell.currentWidget.context.model
 
 def plant(page: NotebookPage, call: str) -> None:
     """Have the kernel send messages, in a cell."""
-    mark = f"planted {next(_NUMBERS)}."
-    page.page.evaluate(WRITE_CELL, f"import json\n{call}\nprint({mark!r})")
-    run(page, 3, until=mark)
+    number = next(_NUMBERS)
+    # The traceback of a failed cell repeats its source, which does not contain this text.
+    page.page.evaluate(WRITE_CELL, f"import json\n{call}\nprint('planted', 'as', {number})")
+    run(page, 3, until=f"planted as {number}")
     page.wait_for_kernel_status("idle")
 
 
