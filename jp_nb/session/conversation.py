@@ -10,7 +10,6 @@ Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -31,7 +30,6 @@ from jp_nb.session.journals.journal_use import JournalUse
 from jp_nb.session.questions.ended_questions import EndedQuestions
 from jp_nb.session.threads.shared_property import forget_made, is_made, shared_property
 from jp_nb.session.threads.turn_line import TurnLine, is_inside_tool
-from jp_nb.storage import environment
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.journals.journal_folder import JournalFolder
 from jp_nb.storage.key_file import KeyFile
@@ -304,8 +302,7 @@ class ActiveConversation:
         If the files are not valid, it raises a `ConfigError`. But while `%load_ext` `is_loading`,
         it is empty, with a notice, so that the user can repair the files in the notebook.
         """
-        has_overrides = bool(os.environ.get(environment.OVERRIDES_VARIABLE))
-        if not self.files.has_configuration() and not has_overrides:
+        if not self.files.has_configuration():
             # Without the schema of the configuration, which loads slowly.
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}

@@ -53,16 +53,12 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
         return utc_now
     if epoch := os.environ.get(environment.EPOCH_VARIABLE):
         return make_epoch_clock(epoch)
-    if _is_configured(files):
+    if files.has_configuration():
         from jp_nb.session.configuration.base_config import is_reproducible
 
         if is_reproducible(files):
             return REPRODUCIBLE_CLOCK
     return utc_now
-
-
-def _is_configured(files: ConfigFiles) -> bool:
-    return files.has_configuration() or bool(os.environ.get(environment.OVERRIDES_VARIABLE))
 
 
 class Session:
@@ -113,7 +109,7 @@ class Session:
         self.document = self.active.document
         self.store = self.active.store
 
-        if _is_configured(self.files):
+        if self.files.has_configuration():
             from jp_nb.session.configuration.requested_changes import read_overrides
             from jp_nb.session.configuration.rule_warnings import list_rule_warnings_of_base
 

@@ -26,8 +26,9 @@ def make_base_config(files: ConfigFiles) -> Partial:
     """Return the base configuration of a new conversation: the layers and a model (D8).
 
     It has no settings with authority, which only the user may set, such as the command of a server:
-    they stay in the files and variables of their owner. A scripted model is stored, and only a
-    trusted record may select a script of the folder.
+    they stay in the files and variables of their owner. The exception is a scripted model, which
+    replays a file with prepared replies: it is stored, but only the record that the user trusts may
+    select a script of the notebook's folder.
     """
     return _make_base_config(tuple(files.load_layers()))
 
@@ -48,20 +49,29 @@ def _make_base_config(layers: tuple[Layer, ...]) -> Partial:
 
 def continues_headless(files: ConfigFiles) -> bool:
     """Return True if headless runs continue a conversation (`record.headless`, D18)."""
-    partial = merge_layers(files.load_valid_layers()[0])
-    return bool(get_path(partial, "record.headless") == "continue")
+    return bool(get_path(_merge_with_options(files), "record.headless") == "continue")
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
     """Return True if headless runs are reproducible (`record.reproducible`)."""
-    below = merge_layers(files.load_valid_layers()[0])
-    with suppress(ConfigError):  # reported when the conversation begins
-        below = merge_partials(below, apply_overrides({}, files))
+    return get_path(_merge_with_options(files), "record.reproducible") is True
 
-    return get_path(below, "record.reproducible") is True
+
+def _merge_with_options(files: ConfigFiles) -> Partial:
+    """Return the settings before a conversation begins: the layers, and the options of the run.
+
+    Those that are not valid are left out here, and reported when the conversation begins.
+    """
+    partial = merge_layers(files.load_valid_layers()[0])
+    with suppress(ConfigError):
+        partial = merge_partials(partial, apply_overrides({}, files))
+    return partial
 
 
 def keeps_journal(files: ConfigFiles, base: Partial) -> bool:
-    """Return True if the journal is on (`record.journal`) for `base` on top of `files`."""
+    """Return True if the journal is on (`record.journal`) for `base` on top of `files`.
+
+    `base` has the options of the run already.
+    """
     below = merge_layers(files.load_layers())
     return get_path(merge_partials(below, base), "record.journal") is not False

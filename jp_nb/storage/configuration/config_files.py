@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
+from jp_nb.storage import environment
 from jp_nb.storage.configuration.claim_names import make_claim_names
 from jp_nb.storage.configuration.consent_texts import format_own_settings, format_pending
 from jp_nb.storage.configuration.file_consents import FileConsents
@@ -198,7 +199,9 @@ class ConfigFiles:
         return ConfigReader(self.notices.add)
 
     def has_configuration(self) -> bool:
-        """Return True if any configuration file or variable exists."""
+        """Return True if there is any configuration file or variable, or an option of the run."""
+        if os.environ.get(environment.OVERRIDES_VARIABLE):
+            return True
         if self._kept is not None:
             layers, errors = self._kept
             return bool(layers or errors)
