@@ -44,7 +44,7 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
     settings_class = PROVIDER_CLASSES[name]
     config = _read_settings(settings_class, settings or {}, f"providers.llm.{name}")
 
-    # Such as `openai.openai_chat:create`.
+    # Such as `openai.openai_dialects:create`.
     module_name, _, function = settings_class.FACTORY.partition(":")
     module = import_module(f"jp_nb.providers.{module_name}")
     make: Callable[[str, ProviderConfig], Provider] = getattr(module, function)
@@ -52,8 +52,8 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
 
 
 _MODULE_OF_DIALECT: Final[Mapping[str, str]] = {
-    "chat": "openai.openai_chat",
-    "responses": "openai.openai_chat",
+    "chat": "openai.openai_dialects",
+    "responses": "openai.openai_dialects",
     "messages": "anthropic.anthropic_messages",
     "interactions": "google.google_dialects",
     "generate": "google.google_dialects",

@@ -73,7 +73,7 @@ class ProviderConfig(ConfigTable):
 class ChatCompletionsProvider(ProviderConfig):
     """Server that speaks chat completions. Its profile is in `chat_profiles.py`."""
 
-    FACTORY: ClassVar[str] = "openai.openai_chat:create"
+    FACTORY: ClassVar[str] = "openai.openai_dialects:create"
 
     images: Flag | None = None
     """`true` if the models accept images. Unset, it depends on the provider."""

@@ -44,7 +44,7 @@ class Endpoint:
         headers: Further headers of each request.
         is_server: True if the provider is one of the user's `providers.llm.servers`.
         local: The kind of a local server, such as `ollama`, for advice; "" for other servers.
-            `openai_chat.py` sets it.
+            `openai_dialects.py` sets it.
     """
 
     provider: str

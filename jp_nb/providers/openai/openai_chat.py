@@ -1,26 +1,25 @@
 """The provider of Chat Completions: OpenAI, and the many servers that speak its protocol.
 
+`openai_dialects.py` creates it from its settings.
+
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_requests.model_batches import ModelBatches
-from jp_nb.agent.provider import ModelRequest, Provider
-from jp_nb.config.tree.named_servers import Server
-from jp_nb.config.tree.provider_settings import ChatCompletionsProvider, OpenRouter
+from jp_nb.agent.provider import ModelRequest
 from jp_nb.json_schema import Schema, check_references
 from jp_nb.providers.http_provider import HttpProvider
-from jp_nb.providers.network.endpoint import Endpoint, find_dialect, make_endpoint
+from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.model_lists import list_chat_completions_models
 from jp_nb.providers.network.token_counts import CountQuery
-from jp_nb.providers.openai.chat_profiles import PROFILES, Profile, make_profile
+from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_batches import OpenAiBatches
 from jp_nb.providers.openai.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai.openai_chat_fields import build_request_fields
@@ -30,7 +29,6 @@ from jp_nb.providers.openai.openai_chat_rendering import (
     format_system_messages,
 )
 from jp_nb.providers.request_parts.attachment_parts import (
-    IMAGE_TYPES,
     FormattedAttachments,
     advise_images,
 )
@@ -120,60 +118,3 @@ class ChatProvider(HttpProvider[ChatRendering]):
         A schema that strict mode does not support is sent without it.
         """
         check_references(schema)
-
-
-def create_server(name: str, config: Server) -> Provider:
-    """Return the provider for the configured server `name`.
-
-    Raises:
-        ConfigError: A setting is not valid.
-    """
-    profile = _set_images(make_profile(name, config.profile), config.images)
-    endpoint = make_endpoint(name, config, profile.path, headers={})
-    endpoint = replace(endpoint, local=profile.local or "")
-    if config.dialect == "responses":
-        return _create_responses(endpoint, profile)
-    return ChatProvider(endpoint, profile)
-
-
-def _set_images(profile: Profile, takes_images: bool | None) -> Profile:
-    """Return `profile` with or without images; as it is if the user did not decide."""
-    if takes_images is None or takes_images == profile.takes_images:
-        return profile
-
-    media_types = profile.media_types - IMAGE_TYPES
-    if takes_images:
-        media_types = profile.media_types | IMAGE_TYPES
-    return replace(profile, media_types=media_types)
-
-
-def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
-    """Return the provider of the Responses API at the same server."""
-    # Few conversations need this module.
-    from jp_nb.providers.openai.openai_responses import ResponsesProvider
-
-    path = profile.path.replace("/chat/completions", "/responses")
-    return ResponsesProvider(
-        replace(endpoint, path=path), media_types=profile.media_types, local=profile.local
-    )
-
-
-def create(name: str, config: ChatCompletionsProvider) -> Provider:
-    """Return the provider that `config` describes, in its dialect.
-
-    Raises:
-        ConfigError: A setting is not valid.
-    """
-    profile = _set_images(PROFILES[name], config.images)
-
-    headers = {}
-    if isinstance(config, OpenRouter):
-        attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
-        headers = {key: value for key, value in attribution.items() if value}
-
-    endpoint = make_endpoint(name, config, profile.path, headers=headers)
-    endpoint = replace(endpoint, local=profile.local or "")
-
-    if find_dialect(name, config) == "responses":
-        return _create_responses(endpoint, profile)
-    return ChatProvider(endpoint, profile)

@@ -92,6 +92,7 @@ class ResponsesRendering(Rendering):
     """
 
     continue_request: ClassVar[WireMessage] = make_user_item([make_text_part(CONTINUE_PROMPT)])
+    # The most that any server takes. On the instance, it is what this server and model take.
     appended = OPENAI_APPENDED | OTHERS_APPENDED
 
     def __init__(
@@ -212,7 +213,7 @@ class ResponsesRendering(Rendering):
         # The API rejects reasoning without the item that it led to. Each reasoning is an item here.
         while self.messages and self.messages[-1]["type"] == "reasoning":
             del self.messages[-1]
-        del self._encoded[len(self.messages) :]
+        del self._encoded[len(self.messages) :]  # the JSON of the removed messages
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
         self._drop_empty_answer()

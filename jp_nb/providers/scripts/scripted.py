@@ -42,7 +42,8 @@ class ScriptedProvider:
     """Answers with the replies of a script, in order for each conversation.
 
     Without a `script` for all models, `MODEL.toml` is searched in `folders` and the package. `read`
-    reads the files of the folders. If it refuses one, a script of the package has its name.
+    reads the files of the folders. If it refuses one, the search continues in the next folder, and
+    at last in the package.
     """
 
     def __init__(
