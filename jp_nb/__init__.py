@@ -489,10 +489,10 @@ def inbox(path: str | PathLike[str]) -> None:
         PromptUnavailable: If no user is available. The decisions are printed before.
         StorageError: If the log cannot be read, or an answer cannot be written.
     """
-    from jp_nb.batch.inboxes.inbox_command import ask_in_cell
+    from jp_nb.batch.inboxes.inbox_in_cell import ask_about_batch
 
     try:
-        ask_in_cell(path, _loaded().turns.cell_questions.ask_without_line)
+        ask_about_batch(path, _loaded().turns.cell_questions.ask_without_line)
     except (JpNbError, KeyboardInterrupt) as exc:
         # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__

@@ -1,7 +1,7 @@
-"""Command `jp-nb inbox`, and the inbox in a cell: `jp.inbox`.
+"""Command `jp-nb inbox`.
 
-The command opens JupyterLab with a generated notebook, whose cell calls `jp.inbox`. With `--text`
-it asks on the terminal, and with `--list` it prints the open decisions.
+It opens JupyterLab with a generated notebook, whose cell calls `jp.inbox` (`inbox_in_cell.py`).
+With `--text` it asks on the terminal, and with `--list` it prints the open decisions.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -20,17 +18,12 @@ import nbformat
 
 from jp_nb.agent.prompting.prompt_ends import AnyEnd
 from jp_nb.agent.prompting.prompts import AnyPrompt
-from jp_nb.batch.inboxes.decision_dialogue import AskPrompt
 from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_dialogue import InboxDialogue
-from jp_nb.batch.inboxes.inbox_text import (
-    format_inbox_heading,
-    format_next_step,
-    list_inbox_lines,
-)
-from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.batch.inboxes.inbox_printing import print_inbox_lines, print_inbox_result
+from jp_nb.batch.inboxes.inbox_text import format_inbox_heading, list_inbox_lines
+from jp_nb.errors import UsageError
 from jp_nb.headless.commands.lab import explain_no_display, open_in_lab
-from jp_nb.text import plain
 
 NOTEBOOK_NAME: Final = "inbox.ipynb"
 _HEADING: Final = (
@@ -43,14 +36,14 @@ def run_inbox(options: argparse.Namespace) -> int:
     """Show the open decisions of a batch, and ask the user about them."""
     inbox = Inbox(options.folder)
     if options.list:
-        _print_lines(list_inbox_lines(inbox))
+        print_inbox_lines(list_inbox_lines(inbox))
         return 0
 
     if options.text:
         return _ask_on_terminal(inbox)
 
     if not inbox.groups:
-        _print_lines([format_inbox_heading(inbox)])
+        print_inbox_lines([format_inbox_heading(inbox)])
         return 0
     if problem := explain_no_display():
         raise UsageError(f"{problem} Use `--text` to answer here, or `--list` to see what is open")
@@ -73,35 +66,13 @@ def write_inbox_notebook(folder: Path) -> Path:
     return target
 
 
-def ask_in_cell(folder: str | os.PathLike[str], ask: AskPrompt) -> None:
-    """Ask about the batch in `folder` with `ask`, and print the result.
-
-    Raises:
-        PromptUnavailable: No user is available. The decisions are printed before.
-    """
-    inbox = Inbox(folder)
-    if not inbox.groups:
-        _print_lines([format_inbox_heading(inbox)])
-        return
-
-    try:
-        InboxDialogue(inbox, ask).run()
-    except PromptUnavailable:
-        _print_lines(list_inbox_lines(inbox))
-        raise
-    except BaseException:  # an interrupt, or a full disk: earlier answers are in the file
-        _print_result(inbox)
-        raise
-    _print_result(inbox)
-
-
 def _ask_on_terminal(inbox: Inbox) -> int:
     """Ask about the decisions line by line on the terminal."""
     from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
     from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
 
     if not inbox.groups:
-        _print_lines([format_inbox_heading(inbox)])
+        print_inbox_lines([format_inbox_heading(inbox)])
         return 0
 
     console = InputConsole(None)  # without a kernel: the terminal of this process
@@ -113,20 +84,5 @@ def _ask_on_terminal(inbox: Inbox) -> int:
     try:
         InboxDialogue(inbox, ask).run()
     finally:
-        _print_result(inbox)
+        print_inbox_result(inbox)
     return 0
-
-
-def _print_result(inbox: Inbox) -> None:
-    """Print how many decisions are answered, and the command that uses the answers."""
-    step = format_next_step(inbox)
-    lines = [format_inbox_heading(inbox)]
-    if step:
-        lines.append(step)
-    _print_lines(lines)
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(plain(line))
-    sys.stdout.flush()
