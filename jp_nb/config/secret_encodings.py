@@ -35,7 +35,7 @@ def iter_encoded_forms(secret: str) -> Iterator[str]:
         yield text.replace(" ", "+")  # in the query of a URL
 
     quoted = quote(data, safe="")
-    yield quoted  # also found if it is in pieces
+    yield quoted
     # The removal of escapes cannot tell digits of the secret after a percent sign from the digits
     # of the escape of this sign.
     if "%" in secret:
@@ -139,7 +139,7 @@ def _unescape(text: str, escapes: re.Pattern[str]) -> tuple[str, array[int]]:
     starts = array("Q")
     end = 0  # of the last escape
 
-    # Backslashes directly before an escape belong to it: in `\\\\u0041`, the A begins at the first.
+    # Backslashes directly before an escape belong to it: in `\\%41`, the A begins at the first.
     # This is the index of the first one, or -1.
     backslashes = -1
 

@@ -4,7 +4,9 @@ JP is a command-line assistant. `events.json` of a conversation is the list of i
 
 JP encodes tool arguments, tool results, and metadata in base64. A text that base64 cannot restore
 is stored unchanged, and `verbatim` of the entry lists its JSON pointer. The `spelling` of an entry
-(`jp_nb.interop.json_spelling`) holds the differences from JP's usual text. It may also have:
+(`jp_nb.interop.json_spelling`) holds the differences from JP's usual text: the order of keys and
+the notation of numbers, or, if these do not suffice, the whole original `text`. An entry may also
+have:
 
 - `flat`: true if the entry of a delta held the settings directly, not under `delta`;
 - `fields`: the values of JP's entry at `verbatim` or `spelling`, if it has such keys itself;

@@ -141,7 +141,9 @@ class ToolRuns:
         call.state.seconds += seconds
         call.runs.append(self._turn.times.make_span(seconds))
 
-        has_settled = call.state.result.kept is not None  # by `settle_function_result`
+        # The next function in the cell's thread waits until this run is *settled*: its result would
+        # survive the end of the process. `settle_function_result` may have done that.
+        has_settled = call.state.result.kept is not None
         if not has_settled:
             # Set later, when this task has kept the result: the next function may end the process.
             asyncio.get_running_loop().call_soon(cell.settled.set)

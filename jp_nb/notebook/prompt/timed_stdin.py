@@ -1,8 +1,9 @@
 """Ask a prompt on stdin until it ends: by an answer, at its deadline, or because it is withdrawn.
 
-The dialogue blocks the cell's thread, and with it the loop. So the deadline of the prompt raises an
-error in this thread (`running_cell/deadlines.py`), and so does `withdraw` of `OpenPrompt`, which
-another thread calls if no code waits for the answer any more.
+The dialogue blocks the cell's thread, and with it the loop. So the deadline of the prompt
+interrupts this thread, as the stop button does, and its `with` block turns the interrupt into
+`Expired` (`running_cell/deadlines.py`). `withdraw` of `OpenPrompt` does the same: another thread
+calls it if no code waits for the answer any more.
 
 Source: `docs/prompts.md`.
 """
@@ -80,7 +81,7 @@ def _ask_with_deadline(
         Withdrawn: The prompt was withdrawn while a line of a form was read.
     """
     kernel = None if channel == "terminal" else get_running_kernel()
-    # An interrupt ends the read at once. One of the deadline does not count as the user's.
+    # An interrupt ends the read at once. That of the deadline does not count as the user's.
     with loop.interrupts.allow(open_prompt.is_expired):
         if isinstance(open_prompt.prompt, FormPrompt):
             timed = TimedConsole(kernel, open_prompt, timeout_s)

@@ -1,5 +1,8 @@
 """Find the cells that other changes reached after the edits of a turn were applied.
 
+In a shared document, another user may edit a cell at the same time. Its pages then *merge* both
+edits, so the cell has another version than the edit gave it.
+
 Source: `docs/cells.md`.
 """
 
