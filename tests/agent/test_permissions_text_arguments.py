@@ -190,6 +190,17 @@ def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> No
     assert console.shown[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
 
 
+@pytest.mark.parametrize(
+    ("consents", "told"),
+    [(True, "it cancels the edit"), (False, "the text is empty")],
+)
+def test_help_tells_what_an_empty_code_does(consents: bool, told: str) -> None:
+    question = jp.Question.text("arguments", "code:").with_default("x")
+    console = ConsoleUser("?", ".")
+    console.ask(make("question_prompt", question, consents=consents, is_code=True))
+    assert any(f"first line, {told}" in line for line in console.shown)
+
+
 def test_invisible_characters_are_spelled_on_stdin() -> None:
     question = jp.Question.text("arguments", "code:").with_default("a\u200b")
     console = ConsoleUser("b⟨U+200B⟩", ".")

@@ -124,10 +124,14 @@ def _make_code_dialogue(prompt: QuestionPrompt) -> StdinDialogue:
     lines = draft.shown.split("\n")
     width = len(str(len(lines)))
     numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
+    if prompt.consents:  # an empty text is no consent: the actions are shown again
+        if_first = "As the first line, it cancels the edit."
+    else:  # such as an argument in a form
+        if_first = "If it is the first line, the text is empty."
     help_lines = [
         f"  Type {UNCHANGED} to keep the text above.",
         "  To replace it, type the new text line by line. Empty lines are part of the text.",
-        f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
+        f"  A line with only {END} ends the text. {if_first}",
     ]
     typed_lines: list[str] = []
 
