@@ -34,7 +34,7 @@ from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.session.threads.deferred_interrupts import MAX_INTERRUPTS
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.project_files import ProjectFiles
-from jp_nb.storage.run_events import append_run_event, has_runner
+from jp_nb.storage.run_events import append_run_event, has_event_file
 from jp_nb.toolkit.current_run import TOOL_THREAD
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 
@@ -111,7 +111,7 @@ class AgentRunner:
         """
         prepared = self.load_answers(config)  # an invalid file raises before the output begins
         output = self.output.choose(config)
-        display = _report_calls(output) if has_runner() else output
+        display = _report_calls(output) if has_event_file() else output
         usage_display = None if is_bench else display
         progress = None if is_bench else self._active.journal_use.keep_progress
 

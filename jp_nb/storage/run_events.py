@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 _failed: set[str] = set()
 
 
-def has_runner() -> bool:
-    """Return True if a runner set a file for events."""
+def has_event_file() -> bool:
+    """Return True in a headless run whose runner has set a file for events."""
     return bool(os.environ.get(environment.EVENTS_VARIABLE))
 
 

@@ -8,8 +8,12 @@ definitions of the tools (`RequestHead`). The record has the head of the first r
 later changes.
 
 A cassette stores the *parts* of requests, such as a message or the definition of a tool, once each,
-by their kind and id. The id is a digest of the content. `RequestNormalizer` makes the same parts of
-a request here, so a part is recorded if the cassette has its kind and id.
+by their kind and id. The id is a digest of the content; that of a message also covers all messages
+before it. `RequestNormalizer` makes the same parts of a request here, so a part is recorded if the
+cassette has its kind and id. If one message differs, all later ones are missing: the first is
+reported.
+
+Source: `docs/cassettes.md`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class KernelBounds:
 
     Attributes:
         processes: Ends what the kernel leaves, and the kernel if this program is killed.
-        terminate_after_s: Seconds after an interrupt at which the kernel gets SIGTERM.
+        terminate_after_s: Seconds after an interrupt at which `Execution` sends SIGTERM.
         max_cell_output_chars: Output of a cell beyond which further output is dropped.
         template: The process from which kernels are forked.
     """

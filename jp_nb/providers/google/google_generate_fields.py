@@ -35,7 +35,8 @@ def build_request_fields(
 ) -> WireMessage:
     """Return all members of the request body except `contents`.
 
-    `GoogleFieldsBuilder` (`google_base.py`) explains the arguments.
+    It is a `GoogleFieldsBuilder` (`google_base.py`). `allowed_tools` names the tools that the model
+    may call; None for all. `omitted` receives the parameters that are not sent.
     """
     fields: WireMessage = {}
     if system := [{"text": text} for text in request.system if text.strip()]:
@@ -107,7 +108,7 @@ def _format_thinking(request: ModelRequest, thinking: Thinking | None) -> WireMe
 
 
 def _format_tool_choice(choice: ToolChoice, allowed: Sequence[str] | None) -> WireMessage:
-    """Return the member `functionCallingConfig`. `allowed` is as in `build_request_fields`."""
+    """Return `functionCallingConfig` for the tools `allowed`; None for all."""
     name = choice.removeprefix("tool:")
     is_named = name != choice
     if is_named:

@@ -83,7 +83,7 @@ class Document:
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
 
-        if has_segments(value):
+        if has_segments(value):  # not joined yet
             raise NewerVersionError(
                 "this record is stored in segments, which the open page cannot read: reload the "
                 "page or update the JupyterLab extension jp-nb. The record is unchanged",

@@ -77,7 +77,7 @@ class InquiryAnswerType(Part):
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
         for key in RECORDED_KINDS[self.type]:
-            if getattr(self, key, None) is None:
+            if getattr(self, key, None) is None:  # `Part` keeps keys that are no fields
                 raise ValueError(f"a {self.type} question needs `{key}`")
         return self
 
@@ -86,7 +86,7 @@ InquiryAnswerReusePolicy = Literal["none", "turn"]
 
 
 class InquiryQuestion(Part):
-    """A recorded question. It is separate from `tools.question.Question` on purpose (RFD 083)."""
+    """A recorded question. It is separate from `toolkit.question.Question` on purpose (RFD 083)."""
 
     text: str
     answer_type: InquiryAnswerType
@@ -111,7 +111,10 @@ OUTCOMES = ("answered", "cancelled", "redacted")
 
 
 class InquiryResponse(Entry):
-    """The end of an inquiry. Providers never receive it. `reason` may be an unknown one."""
+    """The end of an inquiry. Providers never receive it.
+
+    An unknown outcome is read as `cancelled`, and is then the `reason` (`event_decoding.py`).
+    """
 
     type: Literal["inquiry_response"] = "inquiry_response"
     outcome: Literal["answered", "cancelled", "redacted"]

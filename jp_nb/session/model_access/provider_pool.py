@@ -27,7 +27,7 @@ from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.session.model_access.cassette_provider import CassetteProvider
 from jp_nb.session.model_access.cassettes import Cassettes
 from jp_nb.session.model_access.open_cassette import OpenCassette
-from jp_nb.storage.run_events import has_runner
+from jp_nb.storage.run_events import has_event_file
 
 
 def _make_paced(name: str, make: Callable[[], Provider]) -> Provider:
@@ -92,7 +92,7 @@ class ProviderPool:
         if name == SCRIPTED_NAME:
             make = self._make_scripted
 
-        if has_runner():
+        if has_event_file():
             make = partial(_make_paced, name, make)
         if self.cassette is None:
             return make()

@@ -146,6 +146,7 @@ class TracedRequests:
         """Return the next request, with a placeholder for the user's text, and its provider."""
         basis = self._active.settings.snapshot()
         conversation_id = self._stream.id
+        # A preview starts no MCP servers.
         resolved = resolve_without_start(self._turns, basis, conversation_id)
         context = self._turns.contexts.build(self._stream, resolved)
         context.contents = dict(context.contents)  # a copy, as the preview adds attachments

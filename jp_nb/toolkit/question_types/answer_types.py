@@ -7,7 +7,7 @@ selections, and forms have modules of their own (`number_answer.py`, `select_ans
 To add a type, define a class and add an entry to each of these tables:
 
 - `QUESTION_KINDS` in `jp_nb/toolkit/question.py`
-- `RECORDED_KINDS` in `jp_nb/record/entries/events.py`
+- `RECORDED_KINDS` in `jp_nb/record/entries/inquiry_events.py`
 - `FORM_CONTROLS` in `jp_nb/notebook/prompt/controls/controls.py`
 - `STDIN_DIALOGUES` in `jp_nb/notebook/prompt/stdin_prompts/stdin_questions.py`
 

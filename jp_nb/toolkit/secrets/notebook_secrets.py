@@ -5,7 +5,7 @@ known ones are found first, in the variables and the environment (`secret_search
 
 - Most are hidden wherever they occur in a text.
 - A short text, a common word, or a number may be part of other texts, so it is hidden only as a
-  *whole value*. The text of a value (`text`) has no short ones and no numbers either.
+  *whole value*.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -42,8 +42,9 @@ class NotebookSecrets(Privacy):
 
     As a `Privacy` (`values/privacy.py`), it is asked about parts of values while they are
     described: `name` for a part with a name, `value` for a value as a whole, and `text` for the
-    text of a value. A call of the object hides secrets in source code and longer texts, in which
-    short secrets and numbers stay: they may be parts of words.
+    printed form of a value, such as `{'pin': 'abc'}`. There, a short secret is in quotes and a
+    number is alone, so they are hidden too. A call of the object hides secrets in source code and
+    longer texts, in which short secrets and numbers stay: they may be parts of words.
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:

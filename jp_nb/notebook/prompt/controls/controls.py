@@ -89,10 +89,10 @@ FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt, bool], For
     SecretAnswer: make_secret_control,
     NumberAnswer: make_number_control,
     IntegerAnswer: make_number_control,
-    # The link is above, in the head of the question: no key but its own opens it.
+    # No widget: the user only confirms. The link is above, in the head of the question.
     UrlAnswer: lambda _, __: FormControl(read=lambda _: Answered(True, "form")),
 }
 """Control by answer type. The second argument is True on a form page, where none answers at once.
 
-A `form` has a page of fields instead.
+`FormAnswer` is not here: its fields are a page of their own.
 """
