@@ -95,7 +95,8 @@ class PreparedAnswers(Protocol):
     def find_edit_decision(self, names: Sequence[str]) -> PreparedConsent | None:
         """Return the prepared decision about an edit of a cell, if any.
 
-        The file may name the cell by any of these `names`: its id and its tags.
+        The file may name the cell by any of these `names`: its id and its tags, or a place such as
+        `start` for a new cell.
         """
 
     def note_open(self, decision: OpenDecision) -> None:

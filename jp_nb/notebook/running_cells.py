@@ -170,7 +170,7 @@ class RunningCells:
     def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
         """Call `send` for each running notebook cell with own outputs. None ends during the call.
 
-        `send` must hold the lock of the cell's outputs, as `recording` does.
+        `send` has to acquire the lock of the cell's outputs, as `recording` does.
 
         With the id of a `request`, do so only for its cell.
         """

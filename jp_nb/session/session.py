@@ -232,7 +232,7 @@ class Session:
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
-        """Let exceptions leave the block without a traceback, and print the notices after it."""
+        """Let errors and interrupts leave the block without a traceback, then print the notices."""
         try:
             yield
         except (JpNbError, KeyboardInterrupt) as exc:

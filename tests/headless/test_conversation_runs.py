@@ -224,16 +224,13 @@ def test_tokens_are_recorded_and_known_to_a_later_kernel(tmp_path: Path, data: P
     assert "36%" in output, "900 of 2500 tokens were read from the cache"
 
 
-def test_options_of_the_run_count_without_a_configuration_file(tmp_path: Path, data: Path) -> None:
+def test_option_of_the_run_continues_the_conversation(tmp_path: Path, data: Path) -> None:
     (tmp_path / "talk.toml").write_text(COUNTED, encoding="utf-8")
-    journals = f"import pathlib\nprint('journals:', [*pathlib.Path({str(data)!r}).glob('*')])"
-    ask = "%%jp -m scripted/talk\nGo."
-    path = write_cells(tmp_path / "talk.ipynb", "%load_ext jp_nb", ask, journals)
+    path = write_cells(tmp_path / "talk.ipynb", SCRIPTED, "%%jp\nGo.")
     for _ in range(2):
-        options = ["record.headless=continue", "record.journal=false"]
-        assert run_notebook(path, overrides=options).ok
+        assert run_notebook(path, overrides=["record.headless=continue"]).ok
+    assert "conversation restored (1 turn)" in read_outputs(path)
     assert [entry["type"] for entry in record(path)].count("chat_request") == 2
-    assert "journals: []" in read_outputs(path)
 
 
 SPENDS = """

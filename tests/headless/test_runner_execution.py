@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import nbformat
 import pytest
 
 from tests.headless.conftest import WriteNotebook, contents, printed, read
@@ -111,6 +113,29 @@ def test_kernel_has_ports_where_the_path_of_a_socket_would_be_too_long(
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert "first\n" in printed(read(path))
+
+
+def test_kernel_that_another_program_starts_has_ports(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    """`env` starts it here, and stands for `docker`, `sudo`, and `ssh`."""
+    folder = tmp_path / "jupyter" / "kernels" / "wrapped"
+    folder.mkdir(parents=True)
+    command = ["env", sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": command, "display_name": "Wrapped", "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+
+    show = "from ipykernel.connect import get_connection_info as info\nprint(info(unpack=True))"
+    path = write_notebook(show)
+    notebook = read(path)
+    notebook.metadata.kernelspec = {"name": "wrapped", "display_name": "Wrapped"}
+    nbformat.write(notebook, path)
+
+    before = f"import os\nos.environ['JUPYTER_PATH'] = {str(folder.parents[1])!r}"
+    with running(path, before=before) as process:
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "'transport': 'tcp'" in printed(read(path))
 
 
 def test_request_of_an_interrupted_turn_is_recorded(write_notebook: WriteNotebook) -> None:

@@ -23,7 +23,7 @@ def print_inbox_result(inbox: Inbox) -> None:
 
 
 def print_inbox_lines(lines: Iterable[str]) -> None:
-    """Print lines that may contain terminal escapes of someone else, without these."""
+    """Print lines without their terminal escapes: their text may be from someone else."""
     for line in lines:
         print(plain(line))
     sys.stdout.flush()

@@ -259,4 +259,4 @@ DEFAULTABLE = frozenset(
         "questions",
     }
 )
-"""Fields that the entry `*` may have. Its `questions` are those of no tool, as of `jp.ask`."""
+"""Fields that the entry `*` may have. Its `questions` are those of `jp.ask`, not of a tool."""

@@ -166,7 +166,7 @@ class Execution:
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
         """Start the kernel, in a second attempt if the first one fails, and execute the cells."""
-        for is_last_attempt in (False, True):  # another process may take a port of the first
+        for is_last_attempt in (False, True):  # another process may have taken a port
             try:
                 await self.client.async_execute(cwd=cwd, env=dict(environment))
             except RuntimeError as exc:  # also if the kernel ends before it is ready

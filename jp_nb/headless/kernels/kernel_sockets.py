@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +29,11 @@ def make_socket_folder(spec: KernelSpec) -> Path | None:
     """Make a folder, which only this user can open, for the sockets of one kernel of `spec`.
 
     Return None if the kernel needs ports: it is no kernel of IPython (others may not know socket
-    files), it runs on another computer, this is Windows, or the path would be too long.
+    files), another program starts it, perhaps elsewhere, this is Windows, or the path would be too
+    long.
     """
-    is_ipython = any("ipykernel" in word for word in spec.argv)
-    is_local = "kernel_provisioner" not in spec.metadata
-    if os.name != "posix" or not is_ipython or not is_local:
+    is_here = "kernel_provisioner" not in spec.metadata and _is_plain_ipython(spec.argv)
+    if os.name != "posix" or not is_here:
         return None
 
     name = _PREFIX + "x" * _RANDOM_CHARS
@@ -40,6 +41,14 @@ def make_socket_folder(spec: KernelSpec) -> Path | None:
     if len(os.fsencode(longest)) > MAX_SOCKET_PATH_BYTES:
         return None
     return Path(tempfile.mkdtemp(prefix=_PREFIX))
+
+
+def _is_plain_ipython(command: Sequence[str]) -> bool:
+    """Return True if Python itself starts the kernel, and no program such as `docker` or `ssh`."""
+    if not command or not Path(command[0]).name.startswith("python") or "-m" not in command[:-1]:
+        return False
+    module = command[command.index("-m") + 1]
+    return module in ("ipykernel", "ipykernel_launcher")
 
 
 def get_socket_address(folder: Path) -> str:

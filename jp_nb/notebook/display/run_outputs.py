@@ -21,7 +21,7 @@ from jp_nb.notebook.display.run_display import RunDisplay, RunOutput, make_text_
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published, read_mapping
 
 MAX_STORED_CHARS: Final = 4_000_000
-"""Limit for all outputs of one cell that runs in a turn. More outputs stay in the turn."""
+"""Limit for all outputs of one cell that runs in a turn. If they are longer, all stay there."""
 
 
 class RunOutputs:

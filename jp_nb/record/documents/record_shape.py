@@ -39,7 +39,7 @@ def find_shape(value: JsonValue) -> RecordShape:
     if not isinstance(value, dict):
         return "damaged"
     if value.get("version", RECORD_VERSION) != RECORD_VERSION:
-        return "newer"  # version 2 too, because segments should be joined before
+        return "newer"  # version 2 too: the caller joins segments first
 
     # A record with a damaged entry can still be displayed.
     lists = (value.get("events", []), value.get("others", []))

@@ -15,10 +15,16 @@ from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partials.partial import Partial, build_partial, get_path
+from jp_nb.config.partials.partial_change import apply_change
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
-from jp_nb.session.configuration.requested_changes import apply_overrides, to_store, with_model
+from jp_nb.session.configuration.requested_changes import (
+    read_overrides,
+    read_requested_changes,
+    to_store,
+    with_model,
+)
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 
@@ -58,13 +64,15 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
 
 def _merge_with_options(files: ConfigFiles) -> Partial:
-    """Return the settings before a conversation begins: the layers, and the options of the run.
+    """Return the settings before a conversation begins: the valid layers, and options of the run.
 
-    Those that are not valid are left out here, and reported when the conversation begins.
+    An option that is not valid is left out here, and reported when the conversation begins.
     """
     partial = merge_layers(files.load_valid_layers()[0])
-    with suppress(ConfigError):
-        partial = merge_partials(partial, apply_overrides({}, files))
+    for directive in read_overrides():
+        with suppress(ConfigError):
+            for change, _file in read_requested_changes(directive.text, partial, files):
+                partial = apply_change(partial, change)
     return partial
 
 

@@ -3,7 +3,7 @@
 A click reports the state of each control, which `FormField` reads (`form_field.py`). It returns an
 answer, or a `NoValidAnswer` with the reason (`why`). Such a field `may_stay_open` if it is empty,
 and is `confirmable` if a second click turns it into an empty answer. `read_as_empty` is that
-answer, None if it is not valid; the second click sends it, or the summary of the form does.
+answer, None if it is not valid. It is sent by the second click, or with the summary of the form.
 
 Source: `docs/prompts.md`.
 """
