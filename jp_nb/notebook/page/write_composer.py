@@ -58,9 +58,8 @@ class WriteComposer:
         self, target: DocumentSnapshot, copy: PageCopy, batch: list[JsonValue]
     ) -> Transfer:
         """Append `batch`, the next entries of `target`, or replace all keys if that is needed."""
-        if (
-            copy.keys.jp_length is None or copy.keys.carriers
-        ):  # no `jp` to extend, or carriers to move
+        # No value of `jp` to extend, or carriers to move into it.
+        if copy.keys.jp_length is None or copy.keys.carriers:
             return self.compose_whole(target, copy)
         if not self._is_shared:
             if copy.keys.segments:  # of a time when the document was shared
