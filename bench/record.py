@@ -22,7 +22,6 @@ from pydantic import Field, SecretBytes, TypeAdapter
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.signing import Signer
-from jp_nb.record.entries.clock import make_random_id
 from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,
@@ -32,6 +31,7 @@ from jp_nb.record.entries.events import (
     TurnStart,
 )
 from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
+from jp_nb.record.entries.new_ids import make_random_id
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context_builder import build_context
 from jp_nb.record.stream import ConversationStream

@@ -40,7 +40,8 @@ from jp_nb.interop.json_text import read_list
 from jp_nb.interop.metadata_file import parse_metadata, parse_moment
 from jp_nb.json_values import JsonObject
 from jp_nb.record.documents.record_shape import RECORD_VERSION
-from jp_nb.record.entries.clock import Clock, make_conversation_id
+from jp_nb.record.entries.clock import Clock
+from jp_nb.record.entries.new_ids import make_conversation_id
 
 
 def read_directory(

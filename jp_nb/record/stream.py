@@ -18,15 +18,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.images import Image
-from jp_nb.record.entries.clock import (
-    Clock,
-    IdFactory,
-    ReproducibleClock,
-    make_conversation_id,
-    make_id_factory,
-    read_stored_id,
-)
-from jp_nb.record.entries.entry_ids import EntryIds
+from jp_nb.record.entries.clock import Clock, ReproducibleClock
+from jp_nb.record.entries.entry_ids import EntryIds, read_stored_id
 from jp_nb.record.entries.entry_images import RecordedImages, make_image_entry, make_images_metadata
 from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS, LINKABLE
 from jp_nb.record.entries.event_decoding import decode_event
@@ -40,6 +33,7 @@ from jp_nb.record.entries.events import (
     ToolCallRequest,
     TurnStart,
 )
+from jp_nb.record.entries.new_ids import IdFactory, make_conversation_id, make_id_factory
 from jp_nb.record.entries.pairs import PairCounts, find_half, match_pairs
 from jp_nb.record.entries.repair import Item, repair_items
 from jp_nb.record.entries.timestamps import format_timestamp

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.entries.clock import REPRODUCIBLE_CLOCK
+from jp_nb.record.entries.clock import make_epoch_clock
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.stream import ConversationStream
 from tests.kit.kinds import make
@@ -59,7 +59,7 @@ def test_reproducible_record_has_questions_in_call_order() -> None:
         for first, second, third in itertools.permutations((OF_A, OF_BC, OF_B))
     ]
     mixed = [OF_B[0], OF_BC[0], *OF_A[:3], OF_B[1], *OF_A[3:], OF_BC[1]]
-    found = [recorded(order, REPRODUCIBLE_CLOCK) for order in (*orders, mixed)]
+    found = [recorded(order, make_epoch_clock("0")) for order in (*orders, mixed)]
     assert all(each == found[0] for each in found)
     assert found[0][:9] == [
         "inquiry_request:a.x.1",

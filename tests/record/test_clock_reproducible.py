@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 import jp_nb as jp
-from jp_nb.record.entries.clock import REPRODUCIBLE_CLOCK, make_epoch_clock
+from jp_nb.record.entries.clock import make_epoch_clock
+from jp_nb.record.entries.new_ids import derive_widget_id
 from jp_nb.record.stream import ConversationStream
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
 
 MAX_EPOCH_S = 253_370_764_800
+CLOCK_OF_1980 = make_epoch_clock("315532800")
 
 
 LATE = "9999-12-31 23:59:59.999999"
@@ -32,7 +34,7 @@ def times(stream: ConversationStream) -> list[str]:
 
 
 def test_equal_requests_make_equal_records() -> None:
-    made = [ConversationStream.new(clock=REPRODUCIBLE_CLOCK, made="headless") for _ in range(2)]
+    made = [ConversationStream.new(clock=CLOCK_OF_1980, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
     assert made[0].properties == made[1].properties == {"id": "jp-c3155328000", "made": "headless"}
@@ -45,9 +47,7 @@ def test_equal_requests_make_equal_records() -> None:
 
 
 def test_times_do_not_depend_on_the_size_of_an_append() -> None:
-    at_once, one_by_one = (
-        ConversationStream({"id": "x"}, clock=REPRODUCIBLE_CLOCK) for _ in range(2)
-    )
+    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=CLOCK_OF_1980) for _ in range(2))
     talk(at_once, 1)
     one_by_one.start_turn(new_event("chat_request", content="Question 0"))
     one_by_one.append(new_event("chat_response", message="Yes."))
@@ -97,7 +97,7 @@ def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subt
 
 def test_widget_ids_are_in_order_of_opening() -> None:
     clock = make_epoch_clock("1773792000")
-    ids = [clock.make_widget_id(number) for number in range(300)]
+    ids = [derive_widget_id(clock, number) for number in range(300)]
     assert ids == sorted(set(ids))
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
-    assert make_epoch_clock("0").make_widget_id(0) != ids[0]
+    assert derive_widget_id(make_epoch_clock("0"), 0) != ids[0]

@@ -27,7 +27,7 @@ from jp_nb.record.documents.record_shape import (
     get_events,
     get_others,
 )
-from jp_nb.record.entries.clock import read_stored_id
+from jp_nb.record.entries.entry_ids import read_stored_id
 from jp_nb.record.entries.events import ToolCallRequest
 from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.timestamps import parse_timestamp, utc_now

@@ -30,6 +30,7 @@ from jp_nb.notebook.page.record_location import IN_NOTEBOOK
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
+from jp_nb.record.entries.new_ids import derive_widget_id
 from jp_nb.record.entries.timestamps import utc_now
 
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
@@ -54,7 +55,7 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> SendStat
 
     comm_id = None
     if isinstance(clock, ReproducibleClock):
-        comm_id = clock.make_widget_id(next(_WIDGET_NUMBERS))
+        comm_id = derive_widget_id(clock, next(_WIDGET_NUMBERS))
 
     comm = cell.run(
         create_comm,

@@ -10,7 +10,7 @@ from itertools import chain
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject, copy_nested_json
-from jp_nb.record.entries.clock import Clock, IdFactory
+from jp_nb.record.entries.clock import Clock
 from jp_nb.record.entries.entry_images import read_image_digests
 from jp_nb.record.entries.events import (
     Compaction,
@@ -18,6 +18,7 @@ from jp_nb.record.entries.events import (
     Entry,
     ImageEntry,
 )
+from jp_nb.record.entries.new_ids import IdFactory
 from jp_nb.record.entries.unanswered_turns import find_end_of_turn, select_effective_deltas
 from jp_nb.record.stream import ConversationStream, Made
 

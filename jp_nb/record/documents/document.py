@@ -25,8 +25,9 @@ from jp_nb.record.documents.record_shape import (
     get_conversation_id,
     has_segments,
 )
-from jp_nb.record.entries.clock import Clock, IdFactory
+from jp_nb.record.entries.clock import Clock
 from jp_nb.record.entries.inquiry_events import OUTCOMES, InquiryResponse
+from jp_nb.record.entries.new_ids import IdFactory
 from jp_nb.record.stream import ConversationStream, Made
 
 _OWN_KEYS = DOCUMENT_KEYS - {"signature"}

@@ -1,7 +1,7 @@
-"""Times and ids of entries: real times and random ids, or reproducible ones.
+"""Clocks of a record: the real time, or times that depend only on an epoch and a position.
 
 A run that is repeated, for example in a build with `SOURCE_DATE_EPOCH`, makes the same record with
-reproducible ones.
+a `ReproducibleClock`. The ids of such a record are derived from the same epoch (`new_ids.py`).
 
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.
@@ -9,59 +9,16 @@ https://reproducible-builds.org/docs/source-date-epoch/.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
-from itertools import count
 from typing import Final
-
-from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.record.entries.timestamps import parse_timestamp
 
 Clock = Callable[[], datetime]
 """Returns the current time with its time zone."""
-IdFactory = Callable[[], str]
-"""Returns a new id of an entry."""
-
-
-def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str:
-    """Return an id in JP's form, `jp-c` and the tenths of a second from 1970 to `moment`.
-
-    If it is one of `taken_ids`, return the next one that is not.
-    """
-    taken = set(taken_ids)
-    tenths = int(moment.timestamp() * 10)
-    candidates = (f"jp-c{number}" for number in count(tenths))
-    return next(candidate for candidate in candidates if candidate not in taken)
-
-
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-_LENGTH = 7
-
-
-def make_random_id() -> str:
-    """Return seven random lowercase letters and digits."""
-    return _encode_id(secrets.randbits(64))
-
-
-def _encode_id(number: int) -> str:
-    """Return the last seven digits of `number` in base 36, in reverse order."""
-    digits = ""
-    for _ in range(_LENGTH):
-        number, digit = divmod(number, 36)
-        digits += _ALPHABET[digit]
-    return digits
-
-
-def read_stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
-    """Return the id at `key` of a stored entry, or None. The empty string is not an id."""
-    found = raw.get(key) if isinstance(raw, dict) else None
-    return found if isinstance(found, str) and found else None
-
 
 REPRODUCIBLE_STEP: Final = timedelta(seconds=1)
 """Time between two entries of a reproducible record."""
@@ -72,7 +29,7 @@ _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReproducibleClock:
-    """Clock for records with times and ids that depend only on `epoch` and position."""
+    """Clock for records whose times and ids depend only on `epoch` and position."""
 
     epoch: datetime
 
@@ -91,22 +48,6 @@ class ReproducibleClock:
         if last_moment is None or last_moment < moment:
             return moment
         return min(last_moment, _LATEST) + REPRODUCIBLE_STEP
-
-    def make_id_factory(self, conversation: str) -> IdFactory:
-        """Return the factory of ids for the entries of the conversation with that id."""
-        numbers = count()
-        return lambda: _encode_id(self._derive_number(f"{conversation} {next(numbers)}"))
-
-    def make_widget_id(self, number: int) -> str:
-        """Return the id of carrier `number`, in the form of ipywidgets. The ids sort by number.
-
-        A *carrier* is a widget whose state stores the record of a headless run (`carrier.py`).
-        """
-        return f"{self._derive_number('carrier') % 16**28:028x}{number:04x}"
-
-    def _derive_number(self, of: str) -> int:
-        text = f"{self.epoch:%Y-%m-%d %H:%M:%S} {of}"
-        return int.from_bytes(sha256(text.encode("ascii", "backslashreplace")).digest())
 
 
 REPRODUCIBLE_CLOCK: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
@@ -130,10 +71,3 @@ def make_epoch_clock(seconds: str) -> ReproducibleClock:
             "commit. Unset the variable to record real times"
         )
     return ReproducibleClock(datetime.fromtimestamp(int(seconds), UTC))
-
-
-def make_id_factory(clock: Clock, conversation: str) -> IdFactory:
-    """Return the factory of a conversation's entry ids: reproducible if `clock` is."""
-    if isinstance(clock, ReproducibleClock):
-        return clock.make_id_factory(conversation)
-    return make_random_id
