@@ -4,6 +4,9 @@ A *raw* entry is the JSON object of the notebook file, and an *entry* is its typ
 (`events.py`). An *event* is an entry that belongs to a turn: not a configuration change, a
 compaction, or an image. Calls and their responses are pairs of events (`pairs.py`).
 
+The id of an entry is the stored `event_id`. An entry without one, or with that of an earlier entry,
+gets an id of this process when its id is first needed (`entry_ids.py`).
+
 Source: `docs/record.md`, `docs/turns.md`.
 """
 
@@ -71,7 +74,8 @@ class ConversationStream:
         entries: Typed views of them, with the same indexes.
         turn_count: Number of turns. Events before the first `turn_start` are a turn too.
         requests: The requests in `entries`.
-        deltas: The configuration changes in `entries`. Their indexes do not change in a repair.
+        deltas: The configuration changes in `entries`. A repair removes and moves none of them, so
+            an index in this list stays valid.
         on_change: Called after entries were appended, to sign and store them.
 
     Raises:
@@ -101,13 +105,13 @@ class ConversationStream:
         self.deltas: list[ConfigDelta] = []
         self._images: RecordedImages | None = None  # None until the first use
         self._open_pairs = PairCounts()  # calls and questions of the current turn
-        self._request_id: str | None = None  # stored id of the current request
+        self._request_id: str | None = None  # of the current request, for links; None if not stored
         # True if `repair` has checked all turns, and no turn has ended with an open pair since.
         self._are_earlier_turns_repaired = False
 
         self._clock = clock
         self._ids = EntryIds(new_id or make_id_factory(clock, self.id))
-        self._own_ids: set[str] = set()  # of entries that this process appended
+        self._own_ids: set[str] = set()  # ids of the entries that this process appended
 
         self._load(raw, tolerant=tolerant)
 
@@ -140,7 +144,11 @@ class ConversationStream:
         taken_ids: Iterable[str] = (),
         new_id: IdFactory | None = None,
     ) -> ConversationStream:
-        """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`."""
+        """Return an empty conversation. Its id depends on the time, and is not in `taken_ids`.
+
+        `made` says where it was made, and `parent` from which entry of which conversation it was
+        forked.
+        """
         properties: dict[str, JsonValue] = {
             "id": make_conversation_id(clock(), taken_ids),
             "made": made,
@@ -184,8 +192,10 @@ class ConversationStream:
         if not self.turn_count:
             return None
 
-        # From the last event before it on: changes after that event may belong to the last turn.
-        start = max(len(self.entries) - len(self.current_turn()) - 1, 0)
+        # Configuration changes before its `turn_start` may belong to the last turn. `split_turns`
+        # needs the event before these changes to decide it.
+        turn_start = len(self.entries) - len(self.current_turn())
+        start = max(turn_start - 1, 0)
         while start and self.entries[start].type not in CONVERSATION_KINDS:
             start -= 1
 
@@ -193,9 +203,9 @@ class ConversationStream:
         return TurnEntries(self.turn_count - 1, last)
 
     def find_request_index(self, turn: int) -> int | None:
-        """Return the index of the first request of `turn`. Earlier entries are not read."""
+        """Return the index of the first request of `turn`, or None. Earlier turns are not read."""
         turn_of_entry = self.turn_count - 1
-        first_request = None  # later requests continue the turn
+        first_request = None  # the last one found, since the entries are read backwards
 
         for index in reversed(range(len(self.entries))):
             if turn_of_entry < turn:
@@ -233,7 +243,7 @@ class ConversationStream:
         return self._images
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
-        """Append the start of a turn, its `images`, and the request: all entries or none."""
+        """Append the start of a turn, its `images`, and the `request`: all entries or none."""
         images = tuple(images)
         if images:
             request = request.with_metadata(**make_images_metadata(images))
@@ -267,7 +277,9 @@ class ConversationStream:
             self._append(entries)
 
     def extend_stored(self, raw: Iterable[RawEntry]) -> None:
-        """Append all stored entries of this conversation, or none. `on_change` is not called.
+        """Append all `raw` entries, which the journal has stored, or none.
+
+        They are stored already, so `on_change` is not called.
 
         Raises:
             StorageError: An entry is malformed, or the record is damaged.
@@ -290,7 +302,7 @@ class ConversationStream:
         for entry in entries:
             stamped = entry if entry.timestamp else entry.stamped(now or self.now())
             index = len(self.raw)
-            self._ids.add(None)  # `event_id` draws an id below
+            self._ids.add(None)  # no stored id: `_add_links` makes one
             self._keep(self._add_links(stamped, index), stamped)
             self._own_ids.add(self.event_id(index))
 
@@ -298,7 +310,7 @@ class ConversationStream:
             self.on_change()
 
     def _keep(self, raw: RawEntry, entry: Entry) -> None:
-        """Add a stored object and its view, and update what is derived from the entries."""
+        """Add a stored object and its typed view, and update what is derived from the entries."""
         self.raw.append(raw)
         self.entries.append(entry)
 
@@ -330,7 +342,7 @@ class ConversationStream:
         return format_timestamp(moment)
 
     def _add_links(self, entry: Entry, index: int) -> RawEntry:
-        """Return the object to store for `entry`: with its id, and that of its request."""
+        """Return the object to store for `entry`: with its id, and the id of its request."""
         raw: RawEntry = {"event_id": self.event_id(index)}
         # A request without a unique stored id cannot be referenced.
         request_id = self._request_id
@@ -352,7 +364,7 @@ class ConversationStream:
     def event_id(self, index: int) -> str:
         """Return the id of entry `index`, which is unique and constant in this stream.
 
-        An entry without a stored id gets one here. The stored object is unchanged.
+        An entry without a stored id gets an id here. The stored object is unchanged.
         """
         return self._ids.get(index)
 
@@ -394,7 +406,7 @@ class ConversationStream:
         """Make the record valid for a request. Return True if it was changed.
 
         Every tool call gets a response, unless the last turn `resumes`. Do not call it while tools
-        run. Entries before the current turn are checked once, so the cost does not grow with
+        run. Entries before the current turn are checked once, so that the cost does not grow with
         the conversation.
 
         Raises:
@@ -415,11 +427,12 @@ class ConversationStream:
             if changed:
                 self.rewrite(repaired)
 
+        # Stored entries may still be added to an empty conversation, and nothing has checked them.
         self._are_earlier_turns_repaired = bool(self.entries)
         return changed
 
     def list_items(self) -> list[Item]:
-        """Return the entries in the form for `rewrite`."""
+        """Return the entries with their ids, stored or made, as `rewrite` takes them."""
         known_ids = self._ids.list_known()
         return [
             Item(entry, raw, known)
@@ -444,7 +457,7 @@ class ConversationStream:
         return self._ids.get_known(index) in self._own_ids
 
     def rewrite(self, items: Sequence[Item]) -> None:
-        """Replace all entries by `items`. New items are stored.
+        """Replace all entries by `items`. An item without a stored object gets one.
 
         Unchanged entries keep their ids. `on_change` is not called, because it means that entries
         were appended: a caller that keeps a copy of the record replaces all of the copy.
@@ -458,7 +471,7 @@ class ConversationStream:
 
         for index, item in enumerate(items):
             stored = item.raw
-            if stored is None:  # new
+            if stored is None:
                 stored = self._add_links(item.entry, index)
             self._keep(stored, item.entry)
 
