@@ -1,9 +1,8 @@
-"""Run the work of the agent from a cell: turns, and calls of tools on the bench.
+"""Run work of the agent from a cell, while the cell's thread serves displays, prompts, and tools.
 
-On the *bench*, the user calls a tool without a turn of the conversation. `AgentRunner.run` starts a
-job in the agent's thread, and serves the queues of the cell's thread until the job has ended:
-displays, prompts, and `def` tools run there. `begin_turn` gives the job what it needs from the cell
-and the session.
+`AgentRunner.run` starts a job in the agent's thread, such as a turn. It serves the queues of the
+cell's thread until the job has ended: displays, prompts, and `def` tools run there. It also passes
+interrupts of the kernel to the job.
 
 Source: `docs/architecture.md` (two threads).
 """
@@ -11,30 +10,17 @@ Source: `docs/architecture.md` (two threads).
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar
 
-from jp_nb.agent.display import Display, DisplayEvent, ToolBegins, ToolEnds
-from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.agent.turn_state import RecordedAnswer, TurnContext
-from jp_nb.agent.turn_times import TurnTimes
-from jp_nb.agent.usage_counter import UsageCounter
-from jp_nb.config.tree.app import AppConfig
-from jp_nb.session.configuration.edit_consent import allows_unattended_edits
-from jp_nb.session.configuration.kept_rules import PermissionRules
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.host import Host, TurnOutput
-from jp_nb.session.questions.answers import SessionAnswers
+from jp_nb.session.host import Host
 from jp_nb.session.threads.active_output import ActiveOutput
 from jp_nb.session.threads.agent_thread import AgentThread
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.session.threads.deferred_interrupts import MAX_INTERRUPTS
-from jp_nb.storage import environment
-from jp_nb.storage.configuration.project_files import ProjectFiles
-from jp_nb.storage.run_events import append_run_event, has_event_file
 from jp_nb.toolkit.current_run import TOOL_THREAD
 from jp_nb.toolkit.secrets.secret_answers import SecretAnswers
 
@@ -64,14 +50,12 @@ class AgentRunner:
     """
 
     def __init__(self, host: Host, active: ActiveConversation) -> None:
-        self._host = host
         self._active = active
         self.cell = CellLoop()
         self.agent = AgentThread()
         self.front_end = host.make_front_end(self.cell, self.agent.call)
         self.output = ActiveOutput(self.front_end, self.cell.interrupts)
         self.secrets = SecretAnswers()
-        self._answers = SessionAnswers()
 
     def find_tool_threads(self) -> dict[object, int]:
         """Return the ids of the threads in which `def` tools run, by an object for each run.
@@ -89,58 +73,6 @@ class AgentRunner:
             thread_ids[call] = self.cell.thread or 0
 
         return thread_ids
-
-    def load_answers(self, config: AppConfig) -> SessionAnswers:
-        """Return the answers of the run's answers file, or of the one in `config`."""
-        file = os.environ.get(environment.ANSWERS_VARIABLE) or config.prompt.answers
-        self._answers.load(file, self._active.files)
-        return self._answers
-
-    def begin_turn(
-        self,
-        record: TurnRecord,
-        config: AppConfig,
-        recorded: Mapping[str, RecordedAnswer],
-        *,
-        is_bench: bool = False,
-    ) -> TurnContext:
-        """Begin the output of a turn in the running cell, and return the context of the turn.
-
-        `recorded` are answers of the record, which tools get again. A call on the bench
-        (`is_bench`) keeps no journal, measures nothing, and applies no configuration change.
-        """
-        prepared = self.load_answers(config)  # an invalid file raises before the output begins
-        output = self.output.choose(config)
-        display = _report_calls(output) if has_event_file() else output
-        usage_display = None if is_bench else display
-        progress = None if is_bench else self._active.journal_use.keep_progress
-
-        return TurnContext(
-            record=record,
-            prompter=self.front_end.prompter,
-            cell=self.cell,
-            display=display,
-            prepared=prepared,
-            secrets=self.secrets,
-            recorded=recorded,
-            kept_rules=PermissionRules(self._active),
-            tokens=UsageCounter(usage_display),
-            times=TurnTimes(may_measure=not is_bench),
-            # Values of `ToolContext`, for all tools of the turn.
-            shared={
-                "root": str(self._active.files.root),
-                "conversation_id": self._active.document.conversation.id,
-                "history": self._active.questions.reader.read_for_model,
-                "notebook": self._host.make_notebook_access(self._active.store),
-                "needs_review": not allows_unattended_edits(config, self._active.files),
-                "read_skill": ProjectFiles(self._active.files).read_skill,
-                "image_side": self._active.settings.projection.config().values.image_side,
-            },
-            # A tool may raise it on any thread.
-            on_tool_error=lambda error: self.cell.post(lambda: self._host.keep_error(error)),
-            progress=progress,
-            applies_changes=not is_bench,
-        )
 
     def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
         """Run `job` of `work`, and serve the queues of the cell's thread meanwhile.
@@ -194,17 +126,3 @@ class AgentRunner:
                     raise
                 self.cell.hold()  # no tool starts until the user has decided
                 self.agent.call(work.interrupt)
-
-
-def _report_calls(output: TurnOutput) -> Display:
-    """Return `output`, and append an event of the run for the begin and the end of each call."""
-
-    def show(event: DisplayEvent) -> None:
-        match event:
-            case ToolBegins(call_id=call, name=name):
-                append_run_event(call=call, tool=name)
-            case ToolEnds(call_id=call):
-                append_run_event(call=call, tool=None)
-        output(event)
-
-    return show

@@ -222,7 +222,7 @@ class Session:
             ConfigError: The answers file is not valid.
         """
         with self.files.notices.discard():  # the caller shows a table instead of notices
-            self.turns.runner.load_answers(self.config)
+            self.turns.turn_contexts.load_answers(self.config)
             with suppress(ConfigError):  # reported when the cassette is used
                 _ = self.active.cassettes.active
             with suppress(ConfigError, OSError):  # reported when the model is used

@@ -96,7 +96,8 @@ def test_consent_to_answers_is_for_one_content_and_can_be_revoked(
     session = found.session
 
     def answers() -> bool:
-        return session.turns.runner.load_answers(session.config).answers_questions_of("publish")
+        prepared = session.turns.turn_contexts.load_answers(session.config)
+        return prepared.answers_questions_of("publish")
 
     assert not answers()
     found.jp("trust --workspace --yes")

@@ -153,7 +153,7 @@ class ToolBench:
         catalog = tools.offered.documentation
         basis = active.settings.snapshot()
         context = BatchContext(inquiry=inquiry, catalog=catalog, basis=basis)
-        turn = runner.begin_turn(record, config, recorded, is_bench=True)
+        turn = self.turns.turn_contexts.begin(record, config, recorded, is_bench=True)
         bench_run = BenchRun(batches, context, turn)
 
         with runner.output.showing_current():

@@ -5,7 +5,7 @@ Source: `docs/guide.md`, `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from jp_nb.errors import PromptUnavailable
 from jp_nb.rendering.prompt_texts.prompt_summary import summarize_prompt
 from jp_nb.session.agent_runner import AgentRunner
 from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.questions.answers import SessionAnswers
 from jp_nb.session.questions.code_questions import CodeQuestions, format_questions
 from jp_nb.toolkit.current_run import CURRENT_RUN, ToolRun
 from jp_nb.toolkit.question import Question
@@ -41,11 +42,20 @@ def _show_wait(output: Display | None, run: ToolRun | None) -> Iterator[None]:
 
 
 class CellQuestions:
-    """Asks the user in the running cell, from any thread that executes the user's code."""
+    """Asks the user in the running cell, from any thread that executes the user's code.
 
-    def __init__(self, active: ActiveConversation, runner: AgentRunner) -> None:
+    `load_answers` returns the prepared answers of a configuration.
+    """
+
+    def __init__(
+        self,
+        active: ActiveConversation,
+        runner: AgentRunner,
+        load_answers: Callable[[AppConfig], SessionAnswers],
+    ) -> None:
         self._active = active
         self._runner = runner
+        self._load_answers = load_answers
         self._front_end = runner.front_end
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
@@ -87,7 +97,7 @@ class CellQuestions:
 
         config = self._active.settings.config
         secrets = self._runner.secrets
-        prepared = self._runner.load_answers(config)
+        prepared = self._load_answers(config)
         code_questions = CodeQuestions(
             questions, config, label=label, tool=tool, prepared=prepared, secrets=secrets
         )

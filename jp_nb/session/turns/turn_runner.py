@@ -47,6 +47,7 @@ from jp_nb.session.resolution.cell_resolver import CellResolver
 from jp_nb.session.resolution.model_catalog import ModelCatalog
 from jp_nb.session.resolution.plan_first import read_turn_plan
 from jp_nb.session.resolution.resolver import Resolver
+from jp_nb.session.turn_contexts import TurnContexts
 from jp_nb.session.turns.answer_forms import AnswerForms
 from jp_nb.session.turns.cell_requests import TurnRequest, TurnRequestReader
 from jp_nb.session.turns.cell_reruns import CellReruns
@@ -72,6 +73,7 @@ class TurnRunner:
     Attributes:
         own_requests: The `event_id` of each request that this kernel sent.
         runner: Runs the loop of a turn on the agent's thread.
+        turn_contexts: Give a turn, or a call on the bench, what it needs from cell and session.
         host_notices: Tells the user of requests to another host.
         resolver: Resolves the settings of turns, on the agent's thread.
         cell_resolver: The same from the cell's thread.
@@ -99,13 +101,14 @@ class TurnRunner:
         self.runner = AgentRunner(host, active)
         self._agent = self.runner.agent
         self._front_end = self.runner.front_end
+        self.turn_contexts = TurnContexts(host, active, self.runner)
         active.line.find_tool_threads = self.runner.find_tool_threads
 
         self.host_notices = HostNotices(active, self.runner)
         self.resolver = Resolver(
             active,
             hide=self.runner.secrets.hide,
-            load_answers=self.runner.load_answers,
+            load_answers=self.turn_contexts.load_answers,
             before_sending=self.host_notices.announce,
         )
         self.resolver.servers.ask = InputForms(self.runner).ask
@@ -119,7 +122,7 @@ class TurnRunner:
 
         self.cell_resolver = CellResolver(host, active, self.runner, self.resolver)
         self.drafter = TurnDrafter(host, active, self.resolver, self.cell_resolver)
-        self.cell_questions = CellQuestions(active, self.runner)
+        self.cell_questions = CellQuestions(active, self.runner, self.turn_contexts.load_answers)
         self.contexts = RequestContexts(active)
         self._execution = TurnExecution(
             self.runner, conversations, self.host_notices, self.contexts, on_end=on_end
@@ -341,7 +344,7 @@ class TurnRunner:
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )
         check_answer = None if answer is None else answer.check
-        turn = self.runner.begin_turn(record, resolved.basis.config, recorded)
+        turn = self.turn_contexts.begin(record, resolved.basis.config, recorded)
         turn.plan = plan
         return TurnLoop(
             turn,
