@@ -1,5 +1,9 @@
 """A cell of the open page whose code runs inside of a turn, and which gets the outputs.
 
+A tool runs a cell of the notebook while the cell with the user's request (`%%jp`) runs. Until the
+end, the turn shows the outputs, which is in the output of the `%%jp` cell. Then the page stores
+them in the cell that has run, and they disappear from the turn.
+
 Source: `docs/cells.md`, `docs/protocol.md`.
 """
 
@@ -24,7 +28,15 @@ OUTPUTS_ELSEWHERE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CellOfPage:
-    """A cell of the open page that runs inside of a turn. Implements `OwnCell` (`code_runs.py`)."""
+    """A cell of the open page that runs inside of a turn.
+
+    Implements `OwnCell` (`code_runs.py`): `run_own_cell` calls `begin`, runs `source`, and calls
+    `end` with the outputs. Outputs for which `end` returns False stay in the turn.
+
+    Attributes:
+        store: The connection with the page.
+        shows_in_turn: True: the turn shows the outputs while the code runs.
+    """
 
     store: LiveStore
     cell_id: str
@@ -36,12 +48,13 @@ class CellOfPage:
         self.store.requests.show_run(self.cell_id, self.source)
 
     def end(self, count: int, outputs: RunOutputs) -> bool:
-        """Let the page store the outputs, and wait for its answer; return False if they stay here.
+        """Let the page store the outputs and the execution `count`, and wait for its answer.
 
-        If they are too long, the cell gets a note in their place, and they stay in the turn.
+        Return False if the outputs stay in the turn: the page has not stored them, or they are too
+        long. Then the cell gets a note in their place.
         """
         stored: list[Any] = [_make_note(OUTPUTS_ELSEWHERE)]
-        if outputs.is_complete:
+        if outputs.is_complete:  # within `MAX_STORED_CHARS`
             stored = outputs.to_json()
 
         try:
@@ -49,6 +62,7 @@ class CellOfPage:
             answer = read_answer_object(reply.result(STORE_TIMEOUT_S))
         except (StorageError, TimeoutError):
             return False
+
         return answer.get("outcome") == "stored" and outputs.is_complete
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jp_nb.notebook.cell_watch import CellWatch
 from jp_nb.notebook.display.queued_messages import QueuedMessage, reduce_batch
-from jp_nb.notebook.page.protocol import is_batchable
+from jp_nb.notebook.page.protocol import appends_entries
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published
 
 BATCH_INTERVAL_S: Final = 0.1
@@ -82,7 +82,7 @@ class Outbox:
 
         of_cell = published.is_about(self._request)
         changes_outputs = of_cell and published.kind in OUTPUT_CHANGES
-        is_record_entry = is_batchable(published.kind, published.content)
+        is_record_entry = appends_entries(published.kind, published.content)
         waits = changes_outputs or is_record_entry
 
         # A status is sent at once, although it may name the request of the cell: `CellWatch`

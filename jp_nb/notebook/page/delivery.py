@@ -114,7 +114,7 @@ class PageDelivery:
         `stored` is the whole record of the page; None if it is unknown or unreadable.
         """
         assert self._target is not None  # a page is compared once there is a document
-        self.content.match_other(stream, stored, self._target)
+        self.content.set_other_conversation(stream, stored, self._target)
 
     def match_record(self, stored: JsonObject) -> bool:
         """Compare `stored`, the record of a page with the same active conversation.
@@ -124,7 +124,9 @@ class PageDelivery:
         assert self._target is not None  # as above
         # Before the first change, another head is no reason to write: loading may have completed
         # it, and the user has only opened the notebook.
-        return self.content.match_same(stored, self._target, head_counts=self._has_changes)
+        return self.content.compare_same_conversation(
+            stored, self._target, head_counts=self._has_changes
+        )
 
     # --- sending -----------------------------------------------------------------------------
 

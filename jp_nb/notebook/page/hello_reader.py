@@ -1,7 +1,11 @@
 """Read a message `hello`, also if its record follows in pieces.
 
-A record of more than 4 MB follows in messages `chunk`. Pieces of several pages may arrive at the
-same time, and those of one page in any order.
+With `hello`, a page of the notebook tells the kernel its id, its features, and the record that it
+holds. A record of more than 4 MB follows in messages `chunk`. Pieces of several pages may arrive
+at the same time, and those of one page in any order.
+
+    {"type": "hello", "page": "p1", "chunks": 2, …}
+    {"type": "chunk", "page": "p1", "i": 1, "text": "…"}
 
 Source: `docs/protocol.md`.
 """
@@ -33,6 +37,8 @@ class HelloReader:
     def read(self, data: Mapping[str, Any]) -> Hello | None:
         """Return the complete `hello`; None until the last piece of its record has arrived.
 
+        `data` is a message `hello` or `chunk` whose fields have the right types.
+
         Raises:
             StorageError: If the record is too large, or is not JSON.
         """
@@ -59,8 +65,8 @@ class HelloReader:
 
     def _add_piece(self, page: str, data: Mapping[str, Any]) -> Hello | None:
         """Add a piece of a record; return the `hello` if it was the last one."""
-        if page not in self._incomplete:  # given up for other pages, or after an error
-            return None
+        if page not in self._incomplete:
+            return None  # its `hello` was dropped for those of other pages, or after an error
 
         hello, pieces = self._incomplete[page]
         try:
@@ -73,7 +79,7 @@ class HelloReader:
             return None
 
         del self._incomplete[page]
-        content = pieces.parse_json()
+        content = pieces.parse_json()  # the fields `keys` and `carriers` of a `hello`
         if hello.protocol == PREVIOUS_PROTOCOL:
-            content = {"doc": content}
+            content = {"doc": content}  # a page of version 1 cuts the value of its field `doc`
         return hello.with_content(content)

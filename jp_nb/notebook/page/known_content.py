@@ -1,10 +1,17 @@
 """The content that a page is known to hold, now and in its earlier states.
 
-A page says its content in `hello`. The kernel compares it with its document before the first write.
-Later, the content is known from the writes that the page has acknowledged.
+A page says its content in `hello` (`report`). The kernel compares it with its document before the
+first write (`compare_same_conversation` or `set_other_conversation`). Later, the content is known
+from the writes that the page has acknowledged (`set_written`).
 
 The page names each content with a *state*. If it says that it has saved a state, the kernel looks
 up which entries are in the file. The notebook may have changed since, so earlier states count too.
+
+- The *head* of a record is all of it but its entries and other conversations.
+- A *whole write* replaces the record in the page; other writes only append entries, and may change
+  the head. A whole write does not send the conversations that the page holds unchanged (`held`):
+  the page copies them.
+- The kernel's document is *repaired* if its earlier entries have changed, such as damaged ones.
 
 Source: `docs/protocol.md`.
 """
@@ -26,7 +33,7 @@ class KnownContent:
     """The content of one page, compared with the kernel's document. Not thread-safe.
 
     In all methods, `target` is the newest snapshot of the kernel's document, and `stored` the whole
-    record of the page, merged from its keys.
+    record of the page: its `hello` may have it in several keys of the notebook's metadata.
 
     Attributes:
         is_outdated: True if the page may still hold a document that a whole write must replace. It
@@ -52,32 +59,36 @@ class KnownContent:
         self._latest = copy
         self._is_compared = False
 
-    def match_other(self, stream: str, stored: JsonObject | None, target: DocumentSnapshot) -> None:
-        """Note that another conversation, `stream`, is active in the page; it will be replaced.
+    def set_other_conversation(
+        self, stream: str, stored: JsonObject | None, target: DocumentSnapshot
+    ) -> None:
+        """Note that another conversation, with the id `stream`, is active in the page.
 
-        `RecordComparison` has added the conversations of the page to the document, so none is lost.
+        A whole write will replace the record. No conversation is lost, because the caller has
+        already added those of the page to the kernel's document.
 
-        `stored` is None if the record is unknown or unreadable: then no conversation in it can be
-        copied within the page.
+        `stored` is None if the record is unknown or unreadable: then the page copies nothing.
         """
         copy = self._latest
         copy.stream = stream
         copy.length = len(get_events(stored or {}))
-        copy.head_text = ""
+        copy.head_text = ""  # unknown
         if stored is not None:
             copy.held = find_held(target.others, stored)
 
         self._end_comparison()
 
-    def match_same(
+    def compare_same_conversation(
         self, stored: JsonObject, target: DocumentSnapshot, *, head_counts: bool
     ) -> bool:
-        """Note that the page holds `stored`, a record with the same active conversation.
+        """Compare `stored`, a record in which the conversation of `target` is active.
 
         Return False, and leave the content uncompared, if its entries are not the first ones of the
-        target. If the content is outdated, such entries are expected, and will be replaced.
+        target: nothing may be written then. But if the content is outdated, other entries are
+        expected. A whole write replaces them.
 
-        Without `head_counts`, another head in the page is no difference.
+        Without `head_counts`, another head is no difference: as long as the user has changed
+        nothing, the page is not written.
         """
         copy = self._latest
         events = get_events(stored)
@@ -86,7 +97,7 @@ class KnownContent:
             copy.length = len(events)
             copy.head_text = format_head(stored) if head_counts else target.head_text
             copy.held = find_held(target.others, stored)
-        elif self.is_outdated:  # repaired, and not yet sent
+        elif self.is_outdated:  # the kernel's document was repaired, and is not in the page yet
             copy.length = 0
             copy.head_text = ""
         else:
@@ -103,11 +114,13 @@ class KnownContent:
     def mark_outdated(self, target: DocumentSnapshot) -> None:
         """Note that the page needs a whole write: the document was replaced by `target`.
 
-        Another conversation is active, or the entries of the same one were *repaired*.
+        Another conversation is active, or the entries of the same one were repaired.
         """
         self.is_outdated = True
         if self._is_compared and self._latest.stream == target.stream:
-            self._latest.head_text = ""  # repaired: the page cannot copy this conversation
+            # Repaired. The page must not copy its old entries, if another conversation becomes
+            # active before the write: it copies a conversation only if it has the same head.
+            self._latest.head_text = ""
 
         self._states.clear()  # a save of the old document is not one of the new
 
@@ -123,7 +136,7 @@ class KnownContent:
         """Return True if the compared content differs from `target`."""
         copy = self._latest
         if copy.stream != target.stream:
-            # Nothing is written into an empty page for an empty document.
+            # A page without a record (`stream` is "") lacks nothing of an empty document.
             return bool(copy.stream or target.length or target.others)
 
         if self.is_outdated or copy.length < target.length:
@@ -135,7 +148,7 @@ class KnownContent:
     def _remember_state(self) -> None:
         """Remember the entries that the page has in its state, for a save that it reports later."""
         if self.is_outdated:
-            return  # as in `mark_outdated`
+            return  # it has entries of the old document
 
         copy = self._latest
         self._states.pop(copy.state, None)  # it becomes the newest one
@@ -152,5 +165,8 @@ class KnownContent:
 
     @property
     def delivered(self) -> tuple[str, int]:
-        """The id of the page's active conversation, and its number of entries there."""
+        """The id of the page's active conversation, and its number of entries in the page.
+
+        `("", 0)` before the content is compared.
+        """
         return (self._latest.stream, self._latest.length) if self._is_compared else ("", 0)

@@ -1,7 +1,8 @@
 """Find the file of the notebook that this kernel runs.
 
-VS Code and the Jupyter server pass its path in a variable, a page says it in `hello`, and a runner
-has it in its command line. Otherwise the path is unknown, and None.
+VS Code passes its path in a variable of the user's namespace, and the Jupyter server in
+`JPY_SESSION_NAME` (`PAGE_VARIABLE`). A page says it in `hello`. A headless runner passes it in
+`JP_NB_PATH` (`PATH_VARIABLE`), or has it in its command line. Otherwise the path is unknown: None.
 
 Source: `docs/guide.md`.
 """
@@ -38,14 +39,18 @@ def find_path_in_page(hello: Hello) -> Path | None:
 
     # Without the folders of the server, and the name of a drive, such as `RTC:`.
     name = hello.path.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
-    # Most servers set JPY_SESSION_NAME, and all start a kernel in the folder of its notebook.
-    session = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    # The page may have been renamed since the server has set the variable: then the names differ.
+    # All servers start a kernel in the folder of its notebook, also those that set no variable.
+    session = Path(os.environ.get(environment.PAGE_VARIABLE, ""))
     candidates = [path for path in (session, Path.cwd() / name) if path.name == name]
     return next((path for path in candidates if path.is_absolute() and path.is_file()), None)
 
 
 def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
-    """Return the notebook that a headless runner executes, if it can be found."""
+    """Return the notebook that a headless runner executes, if it can be found.
+
+    The variable of the environment comes first, then papermill's, then the runner's command line.
+    """
     arguments, folder = _read_parent_process()
     injected = (user_ns or {}).get(PAPERMILL_PATH)
     name = os.environ.get(environment.PATH_VARIABLE)
@@ -54,7 +59,8 @@ def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
 
     if not name:
         return find_path_in_arguments(arguments, folder)
-    path = folder / name
+
+    path = folder / name  # papermill's path may be relative to the folder in which it was started
     return path.resolve() if path.is_file() else None
 
 
@@ -73,8 +79,9 @@ def find_path_in_arguments(arguments: Sequence[str], folder: Path) -> Path | Non
     """Return the notebook in a runner's command line; None if there are none or several.
 
     A runner may execute several notebooks one after the other. But papermill has one input, which
-    comes first. `jupyter execute` accepts a name without the suffix.
+    comes first, and then its output. `jupyter execute` accepts a name without the suffix.
     """
+    # The words that are neither options nor the value of an option for an output.
     names = [
         argument
         for previous, argument in zip(["", *arguments], arguments, strict=False)
@@ -84,6 +91,7 @@ def find_path_in_arguments(arguments: Sequence[str], folder: Path) -> Path | Non
     program = " ".join(Path(name).name for name in arguments[:3])
     paths = [folder / name for name in names if name.endswith(".ipynb")]
     if not paths and "execute" in program:
+        # The first name is the runner itself. Of the other words, only files count (below).
         paths = [(folder / name).with_suffix(".ipynb") for name in names[1:]]
 
     files = list(dict.fromkeys(path.resolve() for path in paths if path.is_file()))

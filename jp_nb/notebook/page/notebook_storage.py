@@ -32,7 +32,7 @@ class NoStorage:
     def open(
         self, *, clock: Clock = utc_now, base_config: StoredBase = None, continues: bool = False
     ) -> OpenedConversation:
-        """Start a conversation in memory."""
+        """Start a conversation in memory. There is none to continue, so `continues` is ignored."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
         store = MemoryStore(TERMINAL.unsaved_reason)
         return OpenedConversation(document, store, without_notebook=True)

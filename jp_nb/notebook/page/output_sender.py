@@ -1,7 +1,13 @@
 """Send the outputs of running cells to a page that does not show them (message `show`).
 
 A page lacks them if it opened after the cell started, if it was reloaded, or if it was closed when
-the cell ended. `Pages.lacking_pages` lists such pages.
+the cell ended. `Pages.lacking_pages` (`known_pages.py`) has a `LackingPage` for each such page. Its
+`request` is "" for a page that has opened, which may lack the outputs of all cells. Otherwise the
+page has asked for the outputs of the cell that this Jupyter request runs.
+
+Several pages may share one document (real-time collaboration). Then exactly one page writes the
+outputs of a cell into it: the one that ran the cell, or after it has left, its *successor*
+(`shared_pages.py`). A cell names the page that ran it by its Jupyter session.
 
 Source: `docs/protocol.md`, "Outputs of a running cell".
 """
@@ -29,13 +35,14 @@ class OutputSender:
     def send_outputs(self, lacking: LackingPage) -> None:
         """Send all outputs that the page lacks."""
         cells = watch_cells(self._kernel)
-        if cells is None:
+        if cells is None:  # not a kernel of ipykernel: its cells cannot be watched
             return
 
         is_new_page = not lacking.request
-        if is_new_page:  # cells may have ended while no page was open
+        if is_new_page:  # send also the outputs of cells that have ended while no page was open
             cells.for_each_unseen(partial(self._send_outputs_of, lacking, is_over=True))
 
+        # Each running cell; only that of the request if there is one.
         send = partial(self._send_outputs_of, lacking, is_over=False)
         cells.for_each_cell(send, lacking.request)
 
@@ -51,9 +58,10 @@ class OutputSender:
         with link.lock:
             if link.pages.is_of_other_notebook(cell.session):
                 return
-            if self._decide_to_write(lacking, cell):
-                fields["puts"] = True
+            if self._select_writer(lacking, cell):
+                fields["puts"] = True  # the page writes them into the document
 
+            # Text that user code has printed is sent only to a page that can show it.
             with_printed = link.pages.supports_printed(page)
             message = link.numbering.make_message("show", to=page, **fields)
 
@@ -63,11 +71,12 @@ class OutputSender:
             message["outputs"] = cell.outputs.to_json(with_printed=with_printed)
             link.send(message)
 
-    def _decide_to_write(self, lacking: LackingPage, cell: RunningCell) -> bool:
-        """Decide if the page writes the outputs into the document that pages share: True if so.
+    def _select_writer(self, lacking: LackingPage, cell: RunningCell) -> bool:
+        """Select the page that writes the outputs into the shared document; True for this page.
 
         In all other pages, the outputs then appear with the document. A page that has opened
-        writes them if the page that ran the cell has left. A page that asks for the outputs of a
+        writes them if the page that ran the cell has left: `take_over_outputs` makes it the
+        successor, and returns True, if there is no other one. A page that asks for the outputs of a
         cell also writes them if it ran the cell. Hold the lock of the link.
         """
         pages = self._link.pages
@@ -80,8 +89,10 @@ class OutputSender:
         if pages.shared.take_over_outputs(lacking.page, cell.session):
             return True
 
-        # Another page should have written them: the one that ran the cell, or its successor. If it
-        # does not answer, it is removed in a later call, and this page takes over.
+        # Another page should have written them: the one that ran the cell, or its successor. It may
+        # have left without a message. The first call returns True: ask all pages for a `hello`. The
+        # page that lacks the outputs repeats its request. A later call then removes a page that did
+        # not answer, so that this one can take over.
         if pages.note_missing_outputs(cell.session, time.monotonic()):
             self._link.ask_for_hello()
         return pages.shared.take_over_outputs(lacking.page, cell.session)

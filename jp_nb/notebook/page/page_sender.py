@@ -1,5 +1,9 @@
 """Send the messages of the kernel to the pages of a notebook, in its own thread.
 
+The kernel keeps the record in one page, the *followed* one. A page with another path is its
+*candidate*: perhaps the same notebook after a rename. It is followed if the followed page does not
+answer in time (`followed_page.py`).
+
 Source: `docs/protocol.md`.
 """
 
@@ -26,8 +30,9 @@ class PageSender:
     Attributes:
         link: The comm, its lock, and the known pages.
         deliveries: The writes to each page.
-        comparison: The reason not to write the record, if there is one.
-        outputs: Sends the outputs of running cells to a page that lacks them.
+        comparison: Has the reason not to write the record, `refusal`: for example, the page is
+            read-only.
+        outputs: Sends the outputs of running cells to a page that lacks them. It takes the lock.
         follow: Follows another page. It is called with the lock held.
     """
 
@@ -38,7 +43,10 @@ class PageSender:
     follow: Callable[[Hello], None]
 
     def send_until_closed(self) -> None:
-        """Send messages until the comm is closed. The lock is released while one is sent."""
+        """Send messages until the comm is closed. The lock is released while one is sent.
+
+        Outputs of running cells come first, for a page that lacks them.
+        """
         while True:
             with self.link.lock:
                 if self.link.is_closed:
@@ -63,7 +71,7 @@ class PageSender:
         """
         followed = self.link.pages.followed
         if candidate := followed.find_due_candidate(now):
-            self.follow(candidate)  # the followed page did not answer
+            self.follow(candidate)  # from now on, `candidate` is the followed page
 
         if self.link.urgent:
             return self.link.urgent.popleft()

@@ -54,7 +54,7 @@ def read_page_message(data: Any) -> dict[str, Any] | None:
 
 
 def is_count(value: Any) -> bool:
-    """Return True for an integer from 0 to `MAX_INTEGER`."""
+    """Return True for an integer from 0 to `MAX_INTEGER`, such as the index of a piece."""
     # A boolean is an integer of Python.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INTEGER
 
@@ -84,8 +84,11 @@ class MessageNumbering:
         return f"{self._kernel}.{self.last + 1}"
 
 
-def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
-    """Return True for appended entries, which may wait for the next batch of iopub messages."""
-    data = content.get("data")
+def appends_entries(kind: str, content: Mapping[str, Any]) -> bool:
+    """Return True if a Jupyter message of type `kind` is a `write` that appends entries.
+
+    `Outbox` (`outbox.py`) lets it wait up to 0.1 s, for a batch with the outputs of the cell.
+    """
+    data = content.get("data")  # the message between kernel and page
     of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
     return of_record and isinstance(data, dict) and "extend" in data

@@ -19,7 +19,8 @@ class SaveAnswer:
 class SaveRequests:
     """Open requests to save, by their `seq`, and the first answer to each. Not thread-safe.
 
-    One save may take several requests: to the followed page, and then to all pages.
+    One save may take several requests: first to the page in which the kernel keeps the record, and
+    if it does not answer, to all pages (`file_saver.py`).
     """
 
     def __init__(self) -> None:

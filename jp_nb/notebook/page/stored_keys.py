@@ -2,7 +2,7 @@
 
 The record is in the metadata key `jp`. In a document that several pages share, earlier entries are
 in *segments* (`jp.1`, `jp.2`, …), to which the *seals* in `jp` refer. A headless run keeps the
-record in *carriers*: states of widgets. The next write moves it from there into `jp`.
+record in *carriers*: states of widgets. The next write of a page moves it from there into `jp`.
 
     {"jp": {"conversation": {…}, "events": […], "sealed": [{"segment": 1, "length": 3, …}]},
      "jp.1": {"conversation": "jp-c1", "from": 0, "events": [3 entries]}}
@@ -37,11 +37,12 @@ from jp_nb.record.documents.segments import (
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """The keys and carriers of a page, without their entries.
+    """The keys and carriers of a page, without their entries: all that a write needs of them.
 
     Attributes:
-        jp_length: Number of entries in the value of `jp`. None if nothing can be appended to it,
-            because there is no such value, or it is damaged.
+        jp_length: Number of entries in the value of `jp`, without those in segments. New entries
+            are appended there. None if nothing can be appended, because there is no such value, or
+            it is damaged.
         seals: The places of the entries in segments.
         segments: The keys `jp.N`.
         carriers: The ids of the carriers that the next write moves into `jp`.
@@ -54,11 +55,15 @@ class StoredKeys:
 
     @classmethod
     def read(cls, keys: Mapping[str, JsonValue], carriers: JsonObject) -> StoredKeys:
-        """Read the keys and carriers that a page says in `hello`."""
+        """Read the keys and carriers that a page says in `hello`.
+
+        Damaged carriers are not moved into `jp`, so they stay in the notebook.
+        """
         segments = frozenset(filter(is_segment, keys))
         carrier_ids = tuple(find_readable_carriers(_as_metadata({}, carriers)))
-        document = read_segments(keys) if RECORD_KEY in keys else None
 
+        # The record with the entries of the segments: a missing segment makes it damaged.
+        document = read_segments(keys) if RECORD_KEY in keys else None
         length = None
         events = as_object(keys.get(RECORD_KEY)).get("events")
         if find_shape(document) == "readable" and isinstance(events, list):
@@ -68,7 +73,10 @@ class StoredKeys:
 
     @classmethod
     def of_written(cls, rest: JsonObject, seals: Seals) -> StoredKeys:
-        """Return the keys after a write of all of them."""
+        """Return the keys after a write of all of them, which has moved the carriers.
+
+        `rest` is the new value of `jp`: the record without the entries in the segments of `seals`.
+        """
         segments = frozenset(list_segment_keys(seals))
         return cls(len(get_events(rest)), seals, segments)
 
@@ -80,10 +88,12 @@ class StoredKeys:
 
 def read_stored_record(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonValue:
     """Return the record of a page, merged with its segments and carriers; None without one."""
+    # `jp` can refer to segments that are missing: `read_carrier` then makes the record damaged.
     has_segments = any(map(is_segment, keys)) or has_segment_keys(keys)
     if not carriers and not has_segments:
-        return keys.get(RECORD_KEY)  # a long record is not copied
-    return read_carrier(_as_metadata(keys, carriers))
+        return keys.get(RECORD_KEY)  # there is nothing to merge: a long record is not copied
+
+    return read_carrier(_as_metadata(keys, carriers))  # merges the segments too
 
 
 def _as_metadata(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonObject:

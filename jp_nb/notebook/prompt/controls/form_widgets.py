@@ -1,7 +1,8 @@
 """Build the widgets of forms: texts, boxes, and buttons.
 
-Texts from models and tools are shown as escaped text or as sanitized Markdown. `widget_sharing.py`
-has the layouts and styles that they share, and closes them.
+Texts from models and tools are shown as escaped text or as sanitized Markdown. A class
+`jp-nb-<name>` is for `form.css`. With a `look`, a widget shares its layout and style with the other
+widgets of its form (`widget_sharing.py`).
 
 Source: `docs/prompts.md`.
 """
@@ -64,8 +65,9 @@ def make_button(
 ) -> widgets.Button:
     """Return a button.
 
-    With `does`, `form.js` sends a message of `FormBridge` with this name for a click, in place of
-    the button's own message. Then `press` is called only where `form.js` does not run.
+    With `does`, `form.js` sends a message of `FormBridge` (`form_bridge.py`) with this name for a
+    click, in place of the button's own message. Then `press` is called only where `form.js` does
+    not run.
     """
     traits: dict[str, Any] = {"layout": {"width": "auto"}}
     if look is not None:

@@ -3,6 +3,8 @@
 A shared layout or style stays open when one of its widgets is closed. A page may still send a
 message to a closed widget: this must print nothing.
 
+`FORM_COMMS` (`pump.py`) has the ids of the comms of open forms, which a page may not close.
+
 Source: `docs/prompts.md`.
 """
 
@@ -31,7 +33,10 @@ class SharedLook:
     def make_traits(
         self, kind: type[widgets.DOMWidget], *, width: str | None = None
     ) -> dict[str, widgets.Widget]:
-        """Return the layout of this width, and the style if there are any, for a new `kind`."""
+        """Return the shared traits for a new widget of `kind`: `layout`, and `style` if it has one.
+
+        The layout has this `width`; by default, that of the page.
+        """
         traits = {"layout": self._find_part(widgets.Layout, width)}
         style = kind.class_traits().get("style")
         if style is not None:
@@ -61,7 +66,7 @@ _SHARED_PARTS: WeakSet[widgets.Widget] = WeakSet()
 
 def close_widgets(root: widgets.Widget) -> None:
     """Close `root` and all widgets in it, without a layout or style that others share."""
-    for widget in [*walk_widgets(root)]:
+    for widget in [*walk_widgets(root)]:  # all are found before the first is closed
         if widget in _SHARED_PARTS:
             continue
         if widget.comm is not None:
@@ -73,7 +78,8 @@ def close_widgets(root: widgets.Widget) -> None:
 class _LateMessages(logging.Filter):
     """Drops log messages about the comms of closed forms.
 
-    Otherwise, each late message of a page writes `No such comm: …` to the cell.
+    Otherwise, the package `comm` warns of each late message, in the output of the cell: `No such
+    comm: …`. The id of the comm is an argument of that log message.
     """
 
     def __init__(self) -> None:

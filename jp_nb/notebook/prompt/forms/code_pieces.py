@@ -27,6 +27,8 @@ _STYLES: Final = (
     (Generic.Heading, "keyword"),
     (Generic.Subheading, "keyword"),
 )
+"""Types of tokens with their styles. A type contains its subtypes, such as `Comment.Single`."""
+
 _LEXERS: Final = {"python": ("ipython3", "python")}
 """Names of lexers by language, best first. `ipython3` knows the magics of cells."""
 

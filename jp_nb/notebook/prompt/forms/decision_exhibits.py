@@ -1,7 +1,9 @@
 """The exact content that a decision is about, above its buttons.
 
 An *exhibit* is a part that is shown exactly, such as the new source of a cell. If the user can
-leave it out, it has an *item*: a row with a check box (`decision_items.py`).
+leave it out, it has an *item*: a row with a check box (`decision_items.py`). `list_exhibits` returns
+each exhibit as a caption and its lines. An exhibit with a `diff` is a change of a source: its lines
+are those of the difference.
 
 Source: `docs/prompts.md`, `docs/cells.md`.
 """
@@ -50,7 +52,7 @@ def make_decision_details(
     The row of each of the `items`, by key, is above its content, in place of a caption.
     """
     exhibits = zip(prompt.exhibits, prompt_text.list_exhibits(prompt), strict=True)
-    room_lines = MAX_OPEN_DIFF_LINES  # for further open differences
+    room_lines = MAX_OPEN_DIFF_LINES  # of all open differences together, less those so far
     for exhibit, (caption, lines) in exhibits:
         if exhibit.item is not None:
             yield items[exhibit.item.key].row
@@ -61,7 +63,8 @@ def make_decision_details(
             yield from show_exact_lines(lines, exhibit.language, look)
             continue
 
-        # A short difference is open. A long one leaves room for the short ones after it.
+        # A short difference is open. A long one, or one for which no room is left, gets a button
+        # that opens it (`SourceDiffView`). So a long one leaves room for the short ones after it.
         is_long = sum(map(len, lines)) > MAX_DIFF_PART_CHARS
         if len(lines) <= room_lines and not is_long:
             room_lines -= len(lines)
@@ -69,5 +72,5 @@ def make_decision_details(
         else:
             yield SourceDiffView(caption, exhibit.diff, exhibit.language, look).widget
 
-    if prompt.changes:
+    if prompt.changes:  # the decision is about changes of the configuration
         yield make_html(render_change_table(prompt.changes), "table")

@@ -17,13 +17,14 @@ from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widg
 
 
 class DecisionItem:
-    """The row of an item. A page sends the state of its check box with each click.
+    """The row of an item: its check box, and a button for each of its actions.
 
-    The check box has the caption of the item as its name.
+    With each click on a button of the form, a page sends the states of all check boxes, because the
+    click can arrive before the update of a widget.
 
     Attributes:
-        actions: The actions of the buttons beside the check box.
-        row: The check box. `add_buttons` adds the buttons.
+        actions: The actions of the buttons beside the check box, such as to change this cell alone.
+        row: The check box, whose label is the caption. `add_buttons` adds the buttons.
     """
 
     def __init__(
@@ -54,15 +55,19 @@ class DecisionItem:
         return bool(self._box.value)
 
     def read_report(self, reported: FormMessage) -> bool:
-        """Return True if the check box is checked in `reported`, or in the widget without it."""
+        """Return True if the check box is checked by the report that a page sent with a click.
+
+        Without a report (`{}`), such as where `form.js` does not run, the state of the widget
+        counts.
+        """
         value = reported.get("value")
         return value if isinstance(value, bool) else self.is_checked
 
     def add_buttons(self, press: Callable[[str], None], first: int) -> list[widgets.Button]:
         """Show and return a button for each action, in place of earlier buttons of the row.
 
-        `press` is called with `decide-N`. All items of a decision count their buttons together, so
-        those of this item are counted from `first`.
+        The form calls it each time that it shows this page. `press` is called with `decide-N`: N
+        counts all buttons of the form that decide, so those of this item start with `first`.
         """
         names = [f"decide-{first + index}" for index in range(len(self.actions))]
         buttons = [

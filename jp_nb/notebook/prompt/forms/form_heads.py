@@ -35,6 +35,7 @@ def make_question_head(prompt: SimplePrompt) -> Iterator[widgets.Widget]:
     if (address := address_text.find_address(prompt)) is not None:
         yield make_html(address_text.render_address(address), "address")
 
+    # The hint says what the user can type. A decision has only buttons.
     if not isinstance(prompt, ActionPrompt) and (hint := make_editable_text(prompt).hint):
         yield make_text(hint, "hint")
 
@@ -46,7 +47,7 @@ def _make_context(prompt: SimplePrompt, context: str, name: str) -> widgets.Widg
 
     shown = make_markdown(context, name)
     if isinstance(prompt, ActionPrompt):
-        shown.add_class("jp-nb-document")
+        shown.add_class("jp-nb-document")  # the text that the decision is about: it may be long
     return shown
 
 

@@ -18,6 +18,8 @@ from jp_nb.rendering.prompt_texts import form_text
 class FormMenu:
     """The question of the menu, and a text box for the reply. The form has the buttons.
 
+    `changed` is called after each change of the reply.
+
     Attributes:
         widget: The box with all widgets of the menu.
         reply_box: The text box for the reply.
@@ -37,7 +39,7 @@ class FormMenu:
 
     @property
     def has_reply(self) -> bool:
-        """True if the user has written a reply that is not blank."""
+        """True if the user has written a reply that is not blank: then no deadline ends the form."""
         return bool(self.reply_box.value.strip())
 
     def read_reply(self, message: FormMessage) -> str:

@@ -6,7 +6,12 @@ which `Form` shows. It has an action for each button: a function that reads the 
 the message of the page, keeps it in the draft (`store_draft`), and calls the method of the draft
 that the button stands for.
 
-The name of a button is its action, perhaps with a number: `submit`, `next`, or `go-2`.
+The name of a button is its action, perhaps with a number: `submit`, `next`, or `go-2`. Two actions
+belong to keys: `cancel` (Esc), and `unchosen`, for a key such as Enter that would submit a value
+which the user has not touched.
+
+A page of Jupyter that cannot load the form's modules shows it with *stock* widgets alone, those of
+ipywidgets itself.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -103,7 +108,7 @@ class FormScreens:
     # --- screens -----------------------------------------------------------------------------
 
     def make_current(self, *, stock: bool) -> FormScreen:
-        """Return the current screen of the draft; with `stock`, of stock widgets alone."""
+        """Return the screen that the draft names; with `stock`, of stock widgets alone."""
         match self._draft.screen:
             case "page":
                 self.page.use_stock_views(stock=stock)
@@ -148,7 +153,7 @@ class FormScreens:
             buttons["back"] = self._go_back
         if not draft.is_last:
             buttons["next"] = lambda message: self._leave_page(message, draft.next)
-        if draft.can_submit and self.page.choices is None:
+        if draft.can_submit and self.page.choices is None:  # else its own buttons answer at once
             buttons["submit"] = lambda message: self._leave_page(message, draft.submit)
         if draft.can_decline:
             buttons["decline"] = self._decline
@@ -213,7 +218,10 @@ class FormScreens:
     # --- actions of a page -------------------------------------------------------------------
 
     def _go_back(self, message: FormMessage) -> None:
-        """Keep the input of the page, even with an error, and go to the previous page."""
+        """Keep the input of the page, even with an error, and go to the previous page.
+
+        `read_and_keep` keeps what the widgets of the page show, and `store_draft` the answer.
+        """
         self._draft.store_draft(self.page.read_and_keep(message).draft)
         self.page.show_problems(NO_PROBLEMS)
         self._draft.back()
@@ -231,7 +239,7 @@ class FormScreens:
             return
 
         page.show_problems(reading)
-        first = min(reading.problems)
+        first = min(reading.problems)  # the number of a field
         if first == ALL_FIELDS:
             first = 0
         self._focus(first)
@@ -239,13 +247,15 @@ class FormScreens:
     def _cancel(self, message: FormMessage) -> None:
         """Cancel the prompt, or show the menu. The answer of the page is kept if the user gave it.
 
-        A proposal that the user did not touch is not an answer.
+        A proposal, with which the widgets are filled at first, is not an answer if the user did not
+        touch it. `cancel` asks before the input of a user who `entered` something is discarded.
         """
         entered = self.page.is_touched(message)
         reading = self.page.read_and_keep(message).draft
         was_answered = self._draft.pages[self._draft.page].answer is not None
         if reading.answer is not None and (entered or was_answered):
             self._draft.store_draft(reading)
+
         self._draft.cancel(entered=entered)
 
     def _decline(self, message: FormMessage) -> None:

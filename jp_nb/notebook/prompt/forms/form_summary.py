@@ -1,5 +1,8 @@
 """The summary of a form before it is sent: a row for each page, with buttons to change its answer.
 
+A `SummaryLine` has the texts of a row: the question that is `asked`, and the `answer`, or a note if
+the question `is_open`. If an empty answer is valid, `empty` is the label of the button that gives it.
+
 Source: `docs/prompts.md`.
 """
 
@@ -34,7 +37,7 @@ def make_summary(lines: Sequence[SummaryLine]) -> widgets.Widget:
 def make_stock_summary(
     lines: Sequence[SummaryLine], press: Callable[[str], None]
 ) -> widgets.Widget:
-    """Return the rows as stock widgets, for a page that cannot load `form.js`.
+    """Return the rows as widgets of ipywidgets alone, for a page that cannot load `form.js`.
 
     `press` is called with the name of a button that was clicked.
     """

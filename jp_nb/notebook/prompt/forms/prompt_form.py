@@ -4,6 +4,10 @@ A form consists of ipywidgets, `FormBridge`, and the controls of its questions. 
 for each display of a screen. A message of the page names the step that the user saw, so that a late
 click does not act on the next one. `form.py` has the screens.
 
+Two times are limited: that until a page of Jupyter shows the form, and that until the user answers.
+Both are counted by the loop of the cell's thread (`CellLoop`): `call_after_idle` calls back when the
+loop has only waited for so long, so messages that have arrived are handled first.
+
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
 
@@ -48,7 +52,7 @@ class FormContext:
 
     Attributes:
         loop: The loop of the cell's thread, which handles clicks and deadlines.
-        place: The output of the cell that shows the form.
+        place: The output of the cell that shows the form (`form_output.py`).
         settings: The deadlines of the form, and whether it is announced.
         on_seen: Called when a page first shows the form.
         on_end: Called with the answer, or the reason why there is none, possibly several times.
@@ -70,7 +74,8 @@ class PromptForm(ABC):
 
     It has a deadline for a page to show it (`_page_timer`), and one for the user to answer
     (`_clock`). A subclass sets `_actions` for each step: the functions for the messages of the
-    page, by their names.
+    page, by their names. After it has changed the step, it calls `_begin_step`, and at the end
+    `_finish`.
 
     Attributes:
         widget: The earlier output of the cell, and the form below it.
@@ -92,7 +97,7 @@ class PromptForm(ABC):
         # Actions of the current step, by their names in messages of the page.
         self._actions: dict[str, FormAction] = {}
 
-        self._page_timer: Timer | None = None  # ends the wait for a page that shows the form
+        self._page_timer: Timer | None = None  # ends the wait for a page that shows a step
         self._clock = IdleClock(
             self._loop, settings.timeout_s, busy=self._is_busy, expired=self._expire
         )
@@ -118,7 +123,7 @@ class PromptForm(ABC):
 
     @abstractmethod
     def _is_busy(self) -> bool:
-        """Return True while the user writes a text."""
+        """Return True while the user writes a text: then the time to answer begins again."""
 
     @abstractmethod
     def _expire(self) -> None:
@@ -126,7 +131,10 @@ class PromptForm(ABC):
 
     @abstractmethod
     def _handle_module(self) -> None:
-        """Note that a page has loaded the module of the form."""
+        """Note that a page has loaded the module of the form, `form.js`.
+
+        If it was shown with the widgets of ipywidgets alone, it is now shown as usual.
+        """
 
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
@@ -141,6 +149,7 @@ class PromptForm(ABC):
             },
         }
 
+        # `_show_so_far` is called if the output has content already, such as the text of a turn.
         self._context.place.show(bundle, self._show_so_far)
         self.await_page(patience, on_unseen)
 
@@ -150,6 +159,7 @@ class PromptForm(ABC):
         self._page_timer = self._loop.call_after_idle(patience, on_unseen)
 
     def _show_so_far(self, bundle: dict[str, str]) -> None:
+        """Show the earlier content of the output above the form, which replaces it."""
         self._so_far.outputs = make_outputs(bundle)
 
     def stay(self) -> None:
@@ -172,15 +182,20 @@ class PromptForm(ABC):
         """Show a message below the form; "" removes it."""
         self._note.value = escape(upper_first(words))
 
-    # --- messages of the page. Comm callbacks must not print, so the loop handles each result. ----
+    # --- messages of the page ------------------------------------------------------------------
+    #
+    # A callback of a comm must not print, so it changes only the widgets of the form. The loop
+    # (`post`) calls the functions of others after it: that the form is shown, or has ended.
 
     def _handle_message(self, message: FormMessage) -> None:
         """Handle a message of `FormBridge`, or any other one that forged code sends.
 
-        A click counts on the current step only. One on the step that the same button has just ended
-        is the second click of a double click, and one on another earlier step is too late.
+        Its `type` is `rendered` (the page shows the step), `writing` (the user is in a text box),
+        or the name of a button that was clicked. A click counts on the current step only. One on
+        the step that the same button has just ended is the second click of a double click, and one
+        on another earlier step is too late. `confirm` tells the page that a click was handled.
         """
-        step = message.get("step", self._step)
+        step = message.get("step", self._step)  # a message without a step is about the current one
         is_current = type(step) is int and step == self._step
 
         match message.get("type"):
@@ -208,7 +223,7 @@ class PromptForm(ABC):
         """Note that a page shows a step. A reload of the page does not extend the deadline."""
         self._writing = False
         self._loop.post(self._handle_module)  # only `form.js` sends this message
-        is_reload = self._shown_step == self._step
+        is_reload = self._shown_step == self._step  # or a second page
         if is_current and not is_reload:
             self._shown_step = self._step
             self._loop.post(self._handle_shown)
@@ -234,7 +249,7 @@ class PromptForm(ABC):
 
     def _finish(self, end: AnyEnd) -> None:
         """Report the end of the prompt, with the user whose page has sent the answer."""
-        note_form_answer()
+        note_form_answer()  # cells are edited in the page that has answered
         # After a deadline, no message of a page is handled, and `find_sender` returns None.
         sent = add_sender(end, find_sender("comm_msg"))
         self._loop.post(lambda: self._context.on_end(sent))
@@ -242,14 +257,14 @@ class PromptForm(ABC):
     # --- deadlines -----------------------------------------------------------------------------
 
     def _handle_shown(self) -> None:
-        """Note that a page shows the form."""
+        """Note that a page shows the current step: the time to answer starts."""
         if self._over:
             return
 
         self._stop_page_timer()
         if not self._seen:
             self._seen = True
-            note_page()
+            note_page()  # later forms wait longer for a page
             self._context.on_seen()
             if self._context.settings.notify == "on":
                 self._bridge.announce(self._title)
@@ -257,9 +272,9 @@ class PromptForm(ABC):
         self._clock.start()
 
     def _begin_step(self) -> None:
-        """Stop the time to answer until a page shows the next step.
+        """Stop the time to answer until a page shows the step, which is new.
 
-        It also starts again after `rendered_timeout`, because the page may have been closed.
+        It starts anyway after `prompt.rendered_timeout_s`, because the page may have been closed.
         """
         self._clock.stop()
         self._stop_page_timer()

@@ -1,6 +1,7 @@
 """Widgets of a form where a page cannot load `form.js`: a note, and a signal that it is shown.
 
-Usually `form.js` reports that a page shows the form. Without it, a stock widget has to do so.
+Usually `form.js` reports that a page shows the form. Without it, a *stock* widget, one of ipywidgets
+itself, has to do so. Without a report, the kernel gives up the form and asks on stdin.
 
 Source: `docs/prompts.md`.
 """
@@ -26,8 +27,9 @@ _DELAYS_S: Final = (0.1, 0.2, 0.4, 0.5, 0.5, 1.0, 1.0, 2.0, 5.0, 10.0, 20.0)
 class StockSignal:
     """A hidden widget that calls `heard` once a page shows it. Used on the cell's thread.
 
-    Only `Play` sends a message without an action of the user: its view counts while it is playing.
-    A view hears only of a change of `playing`, and may not exist yet at the first ones.
+    Only `Play`, the control of animations, sends a message without an action of the user: while
+    `playing` is true, its view in the page increases `value`, also where it is hidden. A view starts
+    only when `playing` changes. It may not exist yet when that happens, so the change is repeated.
 
     Attributes:
         widget: The hidden box to show within the form.
@@ -54,6 +56,7 @@ class StockSignal:
         self._wait()
 
     def _handle_value(self) -> None:
+        """Report the page: its view has changed `value`."""
         self.stop()
         self._heard()
 
@@ -91,7 +94,11 @@ class StockParts:
 
 
 def _render_note(form_id: str) -> str:
-    # The lab extension looks for this role, which `formlabels.ts` sets, before it shows a form
-    # above the notebook too.
+    """Return the note that the form has stock widgets, as HTML.
+
+    The lab extension shows a form a second time, above the notebook, while its cell is out of view.
+    It looks for an element with this class and role first. `formlabels.ts`, a part of `form.js`,
+    usually sets the role.
+    """
     mark = f"jp-nb-form-{form_id}"
     return f'<span class="{mark}" role="group">{escape(form_text.STOCK_WIDGETS)}</span>'

@@ -79,10 +79,13 @@ class Deadline:
                 self._armed = False
 
             if self._interrupted and kind is None:
-                sleep(1.0)  # wait for our own pending interrupt, or it would end later code
+                # The block has ended before its interrupt arrived. Wait for that, as it would end
+                # later code.
+                sleep(1.0)
         except KeyboardInterrupt:
             if not self._interrupted:
                 raise
 
+        # Another exception of the block is more important than the deadline.
         if self._interrupted and (kind is None or kind is KeyboardInterrupt):
             raise Expired from None

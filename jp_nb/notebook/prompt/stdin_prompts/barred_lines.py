@@ -32,6 +32,7 @@ def bar_lines(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         mark = BAR
         for part in _wrap_line(line):
+            # A console shows the characters in this order, also those of right-to-left scripts.
             yield mark + force_left_to_right(part)
             mark = CONTINUATION
 
