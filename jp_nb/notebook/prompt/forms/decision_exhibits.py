@@ -1,9 +1,9 @@
 """The exact content that a decision is about, above its buttons.
 
 An *exhibit* is a part that is shown exactly, such as the new source of a cell. If the user can
-leave it out, it has an *item*: a row with a check box (`decision_items.py`). `list_exhibits` returns
-each exhibit as a caption and its lines. An exhibit with a `diff` is a change of a source: its lines
-are those of the difference.
+leave it out, it has an *item*: a row with a check box (`decision_items.py`). `list_exhibits` gives
+each exhibit a caption and the lines of its text. An exhibit with a `diff` is a change of a source:
+its lines are those of the difference.
 
 Source: `docs/prompts.md`, `docs/cells.md`.
 """

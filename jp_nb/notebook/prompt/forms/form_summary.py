@@ -1,7 +1,7 @@
 """The summary of a form before it is sent: a row for each page, with buttons to change its answer.
 
 A `SummaryLine` has the texts of a row: the question that is `asked`, and the `answer`, or a note if
-the question `is_open`. If an empty answer is valid, `empty` is the label of the button that gives it.
+the question `is_open`. If an empty answer is valid, `empty` is the label of the button for it.
 
 Source: `docs/prompts.md`.
 """

@@ -1,7 +1,7 @@
 """Widgets of a form where a page cannot load `form.js`: a note, and a signal that it is shown.
 
-Usually `form.js` reports that a page shows the form. Without it, a *stock* widget, one of ipywidgets
-itself, has to do so. Without a report, the kernel gives up the form and asks on stdin.
+Usually `form.js` reports that a page shows the form. Without it, a *stock* widget, which is one of
+ipywidgets itself, has to do so. Without a report, the kernel gives up the form and asks on stdin.
 
 Source: `docs/prompts.md`.
 """
@@ -27,8 +27,8 @@ _DELAYS_S: Final = (0.1, 0.2, 0.4, 0.5, 0.5, 1.0, 1.0, 2.0, 5.0, 10.0, 20.0)
 class StockSignal:
     """A hidden widget that calls `heard` once a page shows it. Used on the cell's thread.
 
-    Only `Play`, the control of animations, sends a message without an action of the user: while
-    `playing` is true, its view in the page increases `value`, also where it is hidden. A view starts
+    Only `Play`, the control of animations, sends a message without an action of the user: while it
+    is `playing`, its view in the page increases `value`, also if the view is hidden. A view starts
     only when `playing` changes. It may not exist yet when that happens, so the change is repeated.
 
     Attributes:
