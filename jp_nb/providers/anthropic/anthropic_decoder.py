@@ -67,6 +67,9 @@ class AnthropicDecoder(Decoder):
     Texts of the answer pass `self._answer` of the base class, which tells a message from structured
     data. Text that is in no event yet counts for the size limit of the response: `out.hold` adds
     its length, and `out.release` takes it away.
+
+    `is_complete`, of the base class, is set when only the end mark is missing. Then a connection
+    that breaks does no harm: `finish` adds the last event, `Finished`.
     """
 
     def __init__(
@@ -83,10 +86,11 @@ class AnthropicDecoder(Decoder):
         Args:
             schema: The schema of a structured answer.
             request: The body of the request.
-            on_message: Gets the message of the first event.
+            on_message: Gets the message of the first event, such as for its diagnostics.
             parameter_names: Restore the names of the parameters of each tool, by the tool's name.
+                The request has other names for those that the API does not accept.
             find_signatures: Returns the signatures of the thinking at paths in the request, such
-                as `messages.1.content.0`.
+                as `messages.1.content.0`. A server names these paths if thinking did not fit.
         """
         super().__init__(schema)
         self._request = request
@@ -142,7 +146,7 @@ class AnthropicDecoder(Decoder):
         self._add_usage(message.get("usage"), out)
 
     def _end_message(self, out: EventBuffer) -> None:
-        """End all blocks, and add the last event."""
+        """End all blocks, and add the reports about the thinking of the request and `Finished`."""
         for index in [*self._open_blocks]:  # of a server that does not stop its blocks
             self._stop_block(index, out)
         self._flush_pending_call(out)
@@ -197,7 +201,7 @@ class AnthropicDecoder(Decoder):
             block = self._open_block(_BLOCK_OF_DELTA[kind])
             self._open_blocks[index] = block
         if block is None:
-            raise LookupError  # `StreamDecoder` reports it
+            raise LookupError  # `StreamDecoder` reports an invalid message
 
         # The kind of the delta counts: servers send texts within blocks of thinking.
         match kind:
@@ -208,7 +212,8 @@ class AnthropicDecoder(Decoder):
             case "signature_delta":
                 self._add_signature(block, delta["signature"], out)
             case "input_json_delta" if block.type == "tool_use":
-                out.hold(block.arguments.add(delta["partial_json"]))
+                added_chars = block.arguments.add(delta["partial_json"])
+                out.hold(added_chars)
 
     def _stop_block(self, index: object, out: EventBuffer) -> None:
         """End the items of a block. A block that is not open has been stopped before."""
@@ -229,7 +234,10 @@ class AnthropicDecoder(Decoder):
                 out.add(Flush(item, block.metadata))
 
     def _add_thinking_metadata(self, block: OpenBlock, out: EventBuffer) -> None:
-        """Set the metadata of thinking, which later requests send back."""
+        """Set the metadata of thinking, which later requests send back.
+
+        Thinking has the server's signature, or is encrypted as a whole (*redacted*).
+        """
         if signature := "".join(block.signature):
             block.metadata[THINKING_SIGNATURE_KEY] = signature
             out.release(len(signature))  # the size of the metadata counts instead
@@ -288,7 +296,10 @@ class AnthropicDecoder(Decoder):
             out.hold(len(signature))
 
     def _flush_pending_call(self, out: EventBuffer) -> None:
-        """End a call with incomplete arguments, unless the limit of tokens has cut it."""
+        """End the call whose end had to wait, unless the stop reason shows that it was cut.
+
+        A call that the limit of tokens has cut gets no end, so it is not run.
+        """
         flush = self._pending_flush
         self._pending_flush = None
         is_cut = _FINISH_REASONS.get(self._stop_reason or "") == "max_tokens"
@@ -296,7 +307,7 @@ class AnthropicDecoder(Decoder):
             out.add(flush)
 
     def _apply_message_delta(self, message: WireObject, out: EventBuffer) -> None:
-        """Keep the stop reason and the usage. After a stop reason, only the end mark is missing."""
+        """Keep the stop reason and the reports. After it, only the end mark is missing."""
         delta = message.get("delta") or {}
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details

@@ -43,5 +43,5 @@ class OpenBlock:
         self.metadata: dict[str, JsonValue] = {}
 
     def is_whole(self) -> bool:
-        """Return True if the block can end here."""
+        """Return True if the block can end here: the arguments of a call must be a JSON object."""
         return self.type != "tool_use" or is_json_object(self.arguments.resolve())

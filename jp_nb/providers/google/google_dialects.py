@@ -1,5 +1,8 @@
 """Create the provider of Gemini in the dialect that its settings name.
 
+With `append_instructions`, changed instructions are appended to the conversation as a message. So
+the instructions in front stay the same, and the server can reuse its cached prefix.
+
 The dialects are the Interactions API (`interactions`), and `generateContent` (`generate`) for
 proxies and older models.
 
@@ -32,7 +35,9 @@ def create(name: str, config: Google) -> HttpProvider[Any]:
 
 
 def create_server(name: str, config: Server) -> HttpProvider[Any]:
-    """Return the provider for the configured server `name`.
+    """Return the provider for the configured server `name`, which speaks a dialect of Gemini.
+
+    It has no setting `append_instructions`: its value is the default of Google's.
 
     Raises:
         ConfigError: The address is not valid.

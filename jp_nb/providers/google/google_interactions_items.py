@@ -45,7 +45,8 @@ class StepItems:
 
     The decoder adds the texts of outputs to `answer`, which is told here when an output ends.
 
-    The size of a response is limited by `EventBuffer.bytes + held_chars`. Arguments that become an
+    The size of a response is limited by `EventBuffer.bytes + held_chars`: the size of its events,
+    and of all that is in no event yet (`hold`, `release`). Arguments that become an
     event, and a signature that becomes metadata, are released here, because `bytes` counts them.
     The content of a whole step in metadata is not in `bytes`, so it stays held.
 
@@ -88,7 +89,11 @@ class StepItems:
         return OpenStep(self._make_index(), {**wire})
 
     def open_inner_step(self, kind: str) -> OpenStep:
-        """Return a step of the type `kind` for contents that arrive within a step of another."""
+        """Return a step of the type `kind` for contents that arrive within a step of another type.
+
+        Some servers send the thoughts of a model within an output, or its text within a thought.
+        The decoder keeps this step as `inner` of the other one.
+        """
         return OpenStep(self._make_index(), {"type": kind})
 
     def _make_index(self) -> int:
@@ -97,7 +102,7 @@ class StepItems:
 
     def stop(self, step: OpenStep, out: EventBuffer) -> None:
         """Complete a step, and end its item unless this has to wait."""
-        step.end()
+        step.end()  # its collected pieces become fields of `step.wire`
         match step.type:
             case "model_output":
                 self.output_error = step.wire.get("error") or self.output_error

@@ -19,7 +19,10 @@ _ASSUMED_MAX_TOKENS: Final = 32_000
 _SPELLINGS: Final[Mapping[Level, str]] = {"none": "minimal", "xlow": "minimal", "max": "xhigh"}
 """Google's names of the levels that have another name here."""
 _NEAREST_LEVEL: Final[Mapping[str, str]] = {"xhigh": "high", "minimal": "low", "medium": "high"}
-"""Level that is sent instead of one that the model does not have."""
+"""Level that is sent instead of one that the model does not have.
+
+For `low` and `high` there is no other one: then the model uses its default.
+"""
 
 
 class Thinking(NamedTuple):
@@ -49,16 +52,23 @@ class RejectedLevels:
         if reasoning is None:
             return None
 
+        # The setting is a level or a number of tokens. `auto` leaves the choice to the model.
         effort = reasoning.to_level(request.parameters.max_tokens or _ASSUMED_MAX_TOKENS)
         level = None if effort == "auto" else _SPELLINGS.get(effort, effort)
         while level is not None and (request.model, level) in self._rejected:
             level = _NEAREST_LEVEL.get(level)
+
         return Thinking(level, reasoning.exclude)
 
     def reject(self, request: ModelRequest) -> bool:
-        """Note that the model has rejected the level of `request`. Return False if it has none."""
+        """Note that the model has rejected the level of `request`, so that it is not sent again.
+
+        Return False if the request had no level: then the server has rejected something else.
+        Otherwise the caller repeats the request, for which `choose_thinking` returns another level.
+        """
         thinking = self.choose_thinking(request)
         if thinking is None or thinking.level is None:
             return False
+
         self._rejected.add((request.model, thinking.level))
         return True

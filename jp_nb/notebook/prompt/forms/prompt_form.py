@@ -5,8 +5,8 @@ for each display of a screen. A message of the page names the step that the user
 click does not act on the next one. `form.py` has the screens.
 
 Two times are limited: that until a page of Jupyter shows the form, and that until the user answers.
-Both are counted by the loop of the cell's thread (`CellLoop`): `call_after_idle` calls back once the
-loop has only waited for so long, so messages that have arrived are handled first.
+Both are counted by the loop of the cell's thread (`CellLoop`): `call_after_idle` calls back once
+the loop has only waited for so long, so messages that have arrived are handled first.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
