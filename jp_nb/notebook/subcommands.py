@@ -158,7 +158,7 @@ _TABLE: Final = (
     Subcommand(
         "call",
         "run a tool as in a turn, but outside of the conversation",
-        "commands.tools:try_tool",
+        "commands.bench_commands:try_tool",
         takes="NAME [ARGUMENT=VALUE… | JSON]",
         offers="tool",
         is_text=True,
@@ -245,7 +245,7 @@ _TABLE: Final = (
     Subcommand(
         "replay",
         "run the tool calls of a turn again, and compare the results",
-        "commands.tools:replay_calls",
+        "commands.bench_commands:replay_calls",
         takes="[N]",
         takes_description="the number of a turn",
         offers="turn",
