@@ -141,14 +141,14 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Load the extension: `%load_ext jp_nb`."""
-    from jp_nb.notebook.magics import load
+    from jp_nb.notebook.extension import load
 
     load(shell, version=__version__)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Unload the magics: `%unload_ext jp_nb`. The next load continues the conversation."""
-    from jp_nb.notebook.magics import unload
+    from jp_nb.notebook.extension import unload
 
     unload(shell)
 

@@ -256,7 +256,7 @@ def test_rooms_below_the_notebook_import_no_jupyter() -> None:
 
 @pytest.mark.req("R-MCP-1")
 def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
-    found = loaded("import jp_nb.notebook.magics")
+    found = loaded("import jp_nb.notebook.extension")
     assert not found & {*HTTP, *MCP, "ipywidgets", "anywidget"}
 
 

@@ -118,7 +118,7 @@ def test_template_error_contains_no_value() -> None:
 
 def test_no_template_library_is_loaded_before_a_command_runs() -> None:
     script = (
-        "import sys, jp_nb.notebook.magics, jp_nb.toolkit.command_tools.command\n"
+        "import sys, jp_nb.notebook.extension, jp_nb.toolkit.command_tools.command\n"
         "from jp_nb.agent.offered_tools.tool_set import offer_tools\n"
         "assert 'jp_nb.toolkit.command_tools.templates' not in sys.modules"
     )

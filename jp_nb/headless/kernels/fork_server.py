@@ -36,7 +36,7 @@ LAUNCHER: Final = "ipykernel_launcher"
 """The module that a kernel of IPython executes."""
 KERNEL_MODULES: Final = ("ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel")
 TURN_MODULES: Final = (
-    "jp_nb.notebook.magics",
+    "jp_nb.notebook.extension",
     "jp_nb.notebook.front_end",
     "jp_nb.notebook.kernel_notebook",
     "jp_nb.session.turns.turn_runner",
