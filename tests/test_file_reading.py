@@ -122,6 +122,7 @@ NOT_FILES: Final = {
     "providers/request_parts/own_metadata.py",
     "providers/anthropic/anthropic_rendering.py",
     "providers/google/google_generate_rendering.py",
+    "providers/google/google_recorded_steps.py",
     "providers/openai/openai_responses_rendering.py",
     "session/resolution/background_models.py",
     "session/model_access/cassettes.py",

@@ -17,7 +17,7 @@ from typing import Final
 from jp_nb.agent.provider import ModelRequest, ToolChoice, ToolDefinition
 from jp_nb.providers.anthropic.anthropic_blocks import CACHE_MARK, make_text_block
 from jp_nb.providers.anthropic.anthropic_models import Abilities
-from jp_nb.providers.anthropic.anthropic_schemas import select_strict_tools
+from jp_nb.providers.anthropic.anthropic_strict_tools import select_strict_tools
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS
 from jp_nb.providers.request_parts.head_changes import describe_forced_call
 from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter

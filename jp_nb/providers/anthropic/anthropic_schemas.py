@@ -1,7 +1,7 @@
-"""Schemas that Anthropic enforces: of structured answers, and of the arguments of strict tools.
+"""Schemas that Anthropic enforces for structured answers.
 
 A schema for an answer that the API cannot enforce is an error of the user, with the path of the
-problem (`check_anthropic`). A tool whose schema the API cannot enforce is sent without `strict`.
+problem (`check_anthropic`). `anthropic_strict_tools.py` uses the same check for tools.
 
 To *expand* a schema is to merge its `$ref` and `allOf` into one schema. `expand` returns None if
 that is impossible, and `expand_or_keep` the schema itself (`schema_expansion.py`).
@@ -13,10 +13,6 @@ https://platform.claude.com/docs/en/build-with-claude/structured-outputs, as of 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
@@ -28,7 +24,6 @@ from jp_nb.json_schema import (
     walk_child_schemas,
     walk_schemas,
 )
-from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, wrap_in_object
 from jp_nb.providers.schemas.schema_expansion import (
     expand,
@@ -36,24 +31,13 @@ from jp_nb.providers.schemas.schema_expansion import (
     is_composed,
     split_types,
 )
-from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, CONSTRAINING, UNSUPPORTED
-from jp_nb.providers.schemas.schema_parts import (
-    find_undeclared,
-    get_property_schemas,
-    get_required,
-    get_type_names,
-    has_mixed_types,
-)
+from jp_nb.providers.schemas.schema_keywords import CONSTRAINING, UNSUPPORTED
+from jp_nb.providers.schemas.schema_parts import find_undeclared, get_type_names, has_mixed_types
 from jp_nb.providers.schemas.schema_rewriter import (
     SchemaRewriter,
     has_divided_properties,
     has_two_alternatives,
 )
-
-# Limits of the API for all strict tools of a request:
-MAX_STRICT_TOOLS: Final = 20
-_MAX_STRICT_OPTIONAL: Final = 24
-_MAX_STRICT_UNIONS: Final = 16
 
 
 def adapt_for_anthropic(schema: Schema) -> AnswerSchema:
@@ -157,66 +141,3 @@ def _find_composition_problem(part: Schema, root: Schema) -> str | None:
             "each of the alternatives, without `properties` next to them"
         )
     return None
-
-
-def select_strict_tools(parameters: Sequence[Schema]) -> dict[int, JsonObject]:
-    """Select the tools whose arguments Anthropic can enforce, within its limits for a request.
-
-    `parameters` are the schemas of all tools of a request. Returns the schemas as they are sent, by
-    index. Tools at the end of the list do not change the selection among those before them.
-    """
-    selected: dict[int, JsonObject] = {}
-    optional = 0
-    unions = 0
-
-    for index, schema in enumerate(parameters):
-        tool = _adapt_strict_tool(compact_json(schema))
-        if tool is None or len(selected) == MAX_STRICT_TOOLS:
-            continue
-
-        fits_optional = optional + tool.optional <= _MAX_STRICT_OPTIONAL
-        fits_unions = unions + tool.unions <= _MAX_STRICT_UNIONS
-        if fits_optional and fits_unions:
-            selected[index] = tool.schema
-            optional += tool.optional
-            unions += tool.unions
-
-    return selected
-
-
-@dataclass(frozen=True, slots=True)
-class _StrictTool:
-    """A strict tool, and how much of the limits of a request it uses up.
-
-    Attributes:
-        schema: The schema of its arguments as it is sent.
-        optional: The number of properties that are not required.
-        unions: The number of schemas with several types.
-    """
-
-    schema: JsonObject
-    optional: int
-    unions: int
-
-
-@lru_cache(maxsize=256)
-def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
-    """Return the JSON schema `parameters` as a strict tool has it; None if that is impossible."""
-    schema = json.loads(parameters)
-    rewriter = SchemaRewriter("anthropic", schema, dropped=ANNOTATION_KEYWORDS - {"default"})
-    try:
-        check_anthropic(schema)
-        sent = rewriter.rewrite(schema)
-    except (UsageError, RecursionError):
-        return None
-
-    if not rewriter.is_enforceable or sent.get("type") != "object":
-        return None
-
-    optional = 0
-    unions = 0
-    for part in walk_schemas(sent).values():
-        optional += len(get_property_schemas(part)) - len(get_required(part))
-        unions += "anyOf" in part or isinstance(part.get("type"), list)
-
-    return _StrictTool(sent, optional, unions)

@@ -23,7 +23,8 @@ from jp_nb.json_values import compact_json
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
 from jp_nb.providers.google.google_interactions_items import ECHOED_STEPS, StepItems
-from jp_nb.providers.google.google_interactions_steps import CONTENTS_FIELD, OpenStep
+from jp_nb.providers.google.google_interactions_steps import CONTENTS_FIELD
+from jp_nb.providers.google.google_open_steps import OpenStep
 from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer

@@ -26,12 +26,12 @@ from jp_nb.json_reading import is_json_object
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY
 from jp_nb.providers.google.google_interactions_steps import (
     STEPS_KEY,
-    OpenStep,
     join_texts,
     make_call_step,
     make_output_step,
     make_thought_step,
 )
+from jp_nb.providers.google.google_open_steps import OpenStep
 from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.response_parts.answer_text import AnswerText
 from jp_nb.providers.response_parts.event_buffer import EventBuffer

@@ -26,6 +26,7 @@ from jp_nb.providers.google.google_interactions_steps import (
     make_text_content,
     make_thought_step,
 )
+from jp_nb.providers.google.google_recorded_steps import rebuild_steps
 from jp_nb.providers.google.google_rendering import (
     Content,
     GoogleRendering,
@@ -36,7 +37,6 @@ from jp_nb.providers.google.google_rendering import (
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import CONTINUE_PROMPT
-from jp_nb.providers.request_parts.own_metadata import rebuild_steps
 from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest

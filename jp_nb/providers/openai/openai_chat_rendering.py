@@ -1,4 +1,4 @@
-"""Chat Completions: the messages of a conversation, and those before it.
+"""Chat Completions: the messages of a conversation.
 
 A response is one message of the `assistant`, followed by a message of a `tool` for each result.
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain
 from typing import ClassVar, Self
 
-from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_values import replace_surrogates, spaced_json
 from jp_nb.providers.openai.chat_profiles import Profile
-from jp_nb.providers.openai.reasoning_details import REASONING_DETAILS_KEY
-from jp_nb.providers.request_parts.attachment_parts import (
-    FormattedAttachments,
-    encode_base64,
-    format_attachment_name,
-    format_documents_xml,
-    format_pdf_name,
-    split_attachments,
+from jp_nb.providers.openai.openai_chat_parts import (
+    describe_answer,
+    format_attachments,
+    format_image_parts,
+    make_text_part,
 )
+from jp_nb.providers.openai.reasoning_details import REASONING_DETAILS_KEY
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import (
@@ -36,8 +32,8 @@ from jp_nb.providers.request_parts.messages import (
 )
 from jp_nb.providers.request_parts.own_metadata import rebuild_details
 from jp_nb.providers.request_parts.readable_arguments import format_arguments
-from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
-from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
+from jp_nb.providers.request_parts.request_body import WireMessage
+from jp_nb.providers.schemas.answer_schemas import adapt_for_json_mode
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
 from jp_nb.text import one_line
 
@@ -77,7 +73,7 @@ class ChatRendering(Rendering):
         schema = change.after.schema
         is_json_mode = self._profile.answer is None
         if is_json_mode and schema is not None:
-            texts.append(_describe_answer(adapt_for_json_mode(schema)))
+            texts.append(describe_answer(adapt_for_json_mode(schema)))
         elif is_json_mode and change.before.schema is not None:
             texts.append("Answer with text again.")
 
@@ -100,9 +96,9 @@ class ChatRendering(Rendering):
 
         content: list[WireMessage] | str = text
         if images:
-            content = [_make_text_part(text)] if text.strip() else []
+            content = [make_text_part(text)] if text.strip() else []
             for image in images:
-                content += _format_image(image, f"[{image.noun}: {image.words}]")
+                content += format_image_parts(image, f"[{image.noun}: {image.words}]")
 
         if images or text.strip():
             self.messages.append({"role": "user", "content": content})
@@ -167,98 +163,14 @@ class ChatRendering(Rendering):
         """
         if call_index not in self._calls_with_images:
             self._calls_with_images.add(call_index)
-            content = [_make_text_part(RESULT_IMAGES_INTRO)]
+            content = [make_text_part(RESULT_IMAGES_INTRO)]
             self._insert_message(index, {"role": "user", "content": content})
 
         parts = self._edit_message(index)["content"]
         if any(image.media_type == PDF for image in images):
-            parts[0] = _make_text_part(RESULT_PDFS_INTRO)
+            parts[0] = make_text_part(RESULT_PDFS_INTRO)
 
         name = one_line(self._tool_names[call_id], limit=MAX_IMAGE_NAME_CHARS)
         for image in images:
             words = f"{image.noun}: {image.words}, of {name}, call {call_id}"
-            parts += _format_image(image, f"[{words}]")
-
-
-def _format_image(image: Image, words: str) -> list[WireMessage]:
-    if image.media_type == PDF:
-        part = _make_pdf_part(format_pdf_name(image), image.text)
-    else:
-        part = _make_image_part(image.media_type, image.text)
-    return [_make_text_part(words), part]
-
-
-def format_system_messages(
-    request: ModelRequest, profile: Profile, *, documents: str = ""
-) -> list[WireMessage]:
-    """Return the system texts as one message, because many chat templates reject a second one.
-
-    The texts of attachments (`documents`) follow the system texts. The schema of the answer is last
-    if the server cannot enforce it. Without any text, there is no message.
-    """
-    texts = [text for text in (*request.system, documents) if text.strip()]
-    if profile.answer is None and request.schema is not None:
-        texts.append(_describe_answer(adapt_for_json_mode(request.schema)))
-
-    if not texts:
-        return []
-
-    # The server caches the beginning of a request up to the marked part.
-    if request.model.startswith(profile.cached_by_mark):
-        parts = [_make_text_part(text) for text in texts]
-        parts[-1]["cache_control"] = {"type": "ephemeral"}
-        return [{"role": "system", "content": parts}]
-    return [{"role": "system", "content": "\n\n".join(texts)}]
-
-
-def _describe_answer(answer: AnswerSchema) -> str:
-    """Return the instruction that asks for a structured answer, for JSON mode."""
-    schema = json.dumps(answer.schema, ensure_ascii=False)
-    return f"Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
-
-
-def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> FormattedAttachments:
-    """Format attachments as a user message or as a part of the system message; see `Profile`."""
-    sent, omitted = split_attachments(attachments, profile.media_types)
-    xml = format_documents_xml(sent)
-    parts = list(chain.from_iterable(map(_format_binary_parts, sent)))
-
-    # The texts are in the system message, or in a user message with the images and PDFs.
-    is_in_system = profile.documents == "system"
-    system = xml if is_in_system else ""
-    text = "" if is_in_system else xml
-
-    content: str | list[WireMessage] = text or parts
-    if text and parts:
-        content = [_make_text_part(text), *parts]
-
-    messages = (encode_json({"role": "user", "content": content}),) if content else ()
-    return FormattedAttachments(messages, system, omitted)
-
-
-def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
-    """Return the parts of an image or a PDF; none for a text."""
-    content = attachment.content
-    name = format_attachment_name(attachment)
-    if isinstance(content, str):
-        return []
-
-    media_type = attachment.media_type
-    data = encode_base64(content)
-    if media_type == PDF:
-        return [_make_pdf_part(name, data)]
-    return [_make_text_part(name), _make_image_part(media_type, data)]
-
-
-def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
-    url = f"data:{PDF};base64,{base64_data}"
-    return {"type": "file", "file": {"filename": name, "file_data": url}}
-
-
-def _make_image_part(media_type: str, base64_data: str) -> WireMessage:
-    url = f"data:{media_type};base64,{base64_data}"
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _make_text_part(text: str) -> WireMessage:
-    return {"type": "text", "text": text}
+            parts += format_image_parts(image, f"[{words}]")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -94,55 +94,3 @@ def _pick_scalars(value: Mapping[str, JsonValue], fields: Collection[str]) -> Wi
         for key, member in value.items()
         if key in fields and isinstance(member, str | int | float | None)
     }
-
-
-def rebuild_steps(value: JsonValue) -> list[WireMessage] | None:
-    """Return steps of an answer of Gemini with their known fields; None if a step is unknown.
-
-    The metadata has one step, or a list of steps.
-    """
-    steps = value if isinstance(value, list) else [value]
-    rebuilt: list[WireMessage] = []
-    for step in steps:
-        known = _rebuild_step(step)
-        if known is None:
-            return None
-        rebuilt.append(known)
-    return rebuilt or None
-
-
-def _rebuild_step(step: Any) -> WireMessage | None:
-    """Return a step with its known fields; None if it is unknown, or an output without a text."""
-    match step:
-        case {"type": "thought"}:
-            rebuilt: WireMessage = {"type": "thought"}
-            contents = _rebuild_texts(step.get("summary"))
-            if contents:
-                rebuilt["summary"] = contents
-        case {"type": "model_output"}:
-            rebuilt = {"type": "model_output", "content": _rebuild_texts(step.get("content"))}
-            if not rebuilt["content"]:
-                return None
-        case {"type": "function_call", "id": str(), "name": str(), "arguments": dict()}:
-            rebuilt = {key: step[key] for key in ("type", "id", "name", "arguments")}
-        case _:
-            return None
-
-    if signature := read_own_text(step, "signature"):
-        rebuilt["signature"] = signature
-    return rebuilt
-
-
-def _rebuild_texts(contents: Any) -> list[WireMessage]:
-    """Return the texts in the contents of a step. Other contents, such as images, are omitted."""
-    texts = []
-    listed = contents if isinstance(contents, list) else []
-    for content in listed:
-        match content:
-            case {"type": "text", "text": str(text)} if text:
-                part: WireMessage = {"type": "text", "text": text}
-                if annotations := rebuild_annotations(content.get("annotations")):
-                    part["annotations"] = annotations
-                texts.append(part)
-
-    return texts
