@@ -115,7 +115,7 @@ class Tool(ABC):
         """Return the complete arguments for the tool, or a failure if they are invalid.
 
         Called before the user is asked and before the tool runs. Texts were already converted to
-        the types in `schema` where possible (`arguments/call_arguments.py`).
+        the types in `schema` where possible (`arguments/argument_repairs.py`).
         """
         return arguments
 

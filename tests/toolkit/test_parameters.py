@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.toolkit.arguments import call_arguments
+from jp_nb.toolkit.arguments import argument_repairs, call_arguments
 from jp_nb.toolkit.arguments.parameters import make_parameters_schema
 
 SCHEMA: dict[str, Any] = {
@@ -44,7 +44,7 @@ def test_text_is_parsed_as_json_if_the_schema_takes_no_text(subtests: pytest.Sub
     ]
     for given, read in rows:
         with subtests.test(given=given):
-            assert call_arguments.coerce_arguments(given, SCHEMA) == read
+            assert argument_repairs.coerce_arguments(given, SCHEMA) == read
 
 
 def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:

@@ -18,7 +18,7 @@ from jp_nb.agent.offered_tools.effective_tool import make_offered_tool
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.offered_tools.tool_sources import SourceAttempt, ToolSources
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
+from jp_nb.config.tree.tool_settings import STAR, ToolConfig
 
 NEEDS_USER_REASON = "it needs a user, and no user is available"
 
@@ -67,29 +67,6 @@ class _Documentation(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._tools)
-
-
-def with_all_tools_enabled(config: AppConfig) -> AppConfig:
-    """Return `config` with all tools enabled, for reports about the tools that are off."""
-    on = {"enable": Enable(state=True)}
-    switched = dict(config.conversation.tools)
-    for name, tool in switched.items():
-        if name != STAR:  # which has settings of all tools
-            switched[name] = tool.model_copy(update=on)
-
-    conversation = config.conversation.model_copy(update={"tools": switched})
-    return config.model_copy(update={"conversation": conversation})
-
-
-def enable_tool(config: AppConfig, name: str) -> AppConfig:
-    """Return `config` with the tool `name` enabled, if it has that tool."""
-    tools = dict(config.conversation.tools)
-    if name not in tools:
-        return config
-
-    tools[name] = tools[name].model_copy(update={"enable": Enable(state=True)})
-    conversation = config.conversation.model_copy(update={"tools": tools})
-    return config.model_copy(update={"conversation": conversation})
 
 
 async def offer_tools(

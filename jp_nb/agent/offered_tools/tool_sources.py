@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from jp_nb.agent.offered_tools.configured_tools import add_registrations, find_source_name, is_used
+from jp_nb.agent.offered_tools.configured_tools import find_source_name, is_used
+from jp_nb.agent.offered_tools.tool_registrations import add_registrations
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import ToolConfig
 from jp_nb.errors import ToolSourceError

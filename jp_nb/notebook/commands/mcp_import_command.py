@@ -17,15 +17,14 @@ from jp_nb.notebook.commands import Invocation
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.configuration.config_file_changes import write_config_file
 from jp_nb.session.mcp_servers.mcp_import import (
-    IMPORT_HEAD,
     ImportChoice,
     ImportPlan,
     Target,
     find_servers,
     list_import_choices,
-    list_import_rows,
     plan_import,
 )
+from jp_nb.session.mcp_servers.mcp_import_rows import IMPORT_HEAD, list_import_rows
 from jp_nb.storage.server_lists.mcp_files import ServerFiles
 from jp_nb.text import MAX_LISTED_LINES, one_line
 from jp_nb.toolkit.question import Question

@@ -16,8 +16,9 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.agent.offered_tools.configured_tools import with_all_tools_enabled
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
+from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.config.assignments import format_setting_value
 from jp_nb.config.masked_settings import is_secret_path, mask_secrets
 from jp_nb.config.secrets.api_keys import hide_credentials

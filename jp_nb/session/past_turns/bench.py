@@ -22,8 +22,9 @@ from jp_nb.agent.call_steps.bench_run import BenchRun
 from jp_nb.agent.call_steps.call_outcome import CallOutcome
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.inquiries.inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.offered_tools.configured_tools import with_all_tools_enabled
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
+from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.agent.turn import make_user_required_error
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import BatchContext, RecordedAnswer

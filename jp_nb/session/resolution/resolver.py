@@ -18,7 +18,8 @@ from jp_nb.agent.calls.recorded_results import FindRecordedResults
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.inquiries.llm_inquiry import LlmInquiryBackend
 from jp_nb.agent.model_requests.chat_model import make_model_parameters
-from jp_nb.agent.offered_tools.tool_set import ToolSet, enable_tool
+from jp_nb.agent.offered_tools.configured_tools import enable_tool
+from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.agent.offered_tools.tool_sources import SourceAttempt, ToolSources
 from jp_nb.agent.provider import Provider, ToolChoice
 from jp_nb.config.aliases import resolve_model
