@@ -15,7 +15,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jp_nb.notebook import magics
+from jp_nb.notebook import extension
 from jp_nb.notebook.completion.completion_names import Names
 from jp_nb.notebook.completion.magic_completion import complete_cell
 from jp_nb.session import get_session, set_current
@@ -63,11 +63,11 @@ class IPythonShell:
         """Load the extension; return what it printed."""
         printed = io.StringIO()
         with redirect_stdout(printed):
-            magics.load(self.shell, version="0")
+            extension.load(self.shell, version="0")
         return printed.getvalue()
 
     def unload(self) -> None:
-        magics.unload(self.shell)
+        extension.unload(self.shell)
 
     def run(self, code: str) -> _RanCell:
         """Run a cell to its end."""

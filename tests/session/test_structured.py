@@ -484,7 +484,7 @@ def test_turn_without_a_schema_sends_none(session: Session) -> None:
 def test_schemas_and_forms_are_imported_when_they_are_used() -> None:
     code = (
         "import sys; from jp_nb.session.turns import turn_runner\n"
-        "from jp_nb.notebook import host, magics\n"
+        "from jp_nb.notebook import extension, host\n"
         "later = ('jp_nb.toolkit.question_types.forms', 'jp_nb.session.turns.structured')\n"
         "assert not [x for x in sys.modules if x in later]\n"
         "from jp_nb.session.turns import structured\n"

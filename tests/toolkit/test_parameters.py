@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.toolkit.arguments import argument_repairs, call_arguments
+from jp_nb.toolkit.arguments import call_arguments
 from jp_nb.toolkit.arguments.parameters import make_parameters_schema
+from jp_nb.toolkit.base import Tool
+from tests.kit.tools import configured, offer_now
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -23,6 +25,15 @@ SCHEMA: dict[str, Any] = {
     },
     "required": ["days"],
 }
+
+
+class AnyArguments(Tool):
+    """A tool that takes what the model sends, after the types are repaired."""
+
+    schema = SCHEMA
+
+    async def run(self, arguments: Any, context: Any, cell: Any) -> Any:
+        raise AssertionError
 
 
 def test_text_is_parsed_as_json_if_the_schema_takes_no_text(subtests: pytest.Subtests) -> None:
@@ -42,9 +53,12 @@ def test_text_is_parsed_as_json_if_the_schema_takes_no_text(subtests: pytest.Sub
         ({"free": "1", "unknown": "[1]"}, {"free": "1", "unknown": "[1]"}),
         ({"list": "[" * 100_000}, {"list": "[" * 100_000}),
     ]
+    config = configured({"conversation": {"tools": {"t": {"source": "python", "enable": True}}}})
+    tool = offer_now(config, {"python": {"t": AnyArguments()}}).tools["t"]
+
     for given, read in rows:
         with subtests.test(given=given):
-            assert argument_repairs.coerce_arguments(given, SCHEMA) == read
+            assert tool.prepare_arguments(given) == read
 
 
 def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:
