@@ -2,7 +2,8 @@
 
 Two plans are used side by side: `review.plan` has all edits that can be applied, and `plan` those
 of them that the user has chosen so far, with the sources that the user has changed. A plan drops
-edits that need one which is not chosen (`plan.dropped`). If no program can change the notebook,
+edits that need one which is not chosen (`plan.dropped`). `review.edits` also has the edits that
+cannot be applied, because of a conflict. If no program can change the notebook,
 `review.document.can_change` is False: then the user only gets the sources of new cells.
 
 Source: `docs/cells.md`.
@@ -85,15 +86,19 @@ def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
 
 
 def _list_cells(plan: EditPlan) -> Iterator[PromptCell]:
-    """Yield the cell of each edit, or the one above an inserted cell."""
-    places: dict[str, str] = {}  # the present cell above an inserted one, by its id
+    """Yield the present cell of each edit. The page marks it as the one that the edit is about.
+
+    An inserted cell is not there yet, so the present cell above it is marked. If that is an
+    inserted cell too, the place is the one that was found for that cell.
+    """
+    places: dict[str, str] = {}  # the present cell above an inserted cell, by the key of the latter
     for planned in plan.edits:
         edit = planned.edit
         label = f"edit {edit.number}"
         if edit.kind == "insert":
-            # A cell after another new one has the same place in the present notebook.
-            places[edit.target] = places.get(planned.place, planned.place)
-            yield PromptCell(places[edit.target], label, is_place=True, item=str(edit.number))
+            present_cell = places.get(planned.place, planned.place)
+            places[edit.target] = present_cell
+            yield PromptCell(present_cell, label, is_place=True, item=str(edit.number))
         elif planned.cell is not None:
             yield PromptCell(planned.cell.cell_id, label, item=str(edit.number))
 
@@ -107,7 +112,9 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     count = len(plan.edits)
     can_change = review.document.can_change
 
-    if count or review.plan.edits:  # in a form, the user can check an edit again
+    # Also if no edit is chosen: in a form, the user can check one again. The form then calls
+    # `format_label` with the new number.
+    if count or review.plan.edits:
         format_label = partial(_format_apply_label, review)
         yield Action("y", format_label(count), "apply", format_label=format_label)
         if can_change and any(planned.edit.is_run for planned in plan.edits):
@@ -121,7 +128,7 @@ def _list_actions(review: EditReview, plan: EditPlan) -> Iterator[Action]:
     yield Action("n", "Reject", "reject", is_separated=not can_tell)
     if is_from_model:
         yield Action("N", "Reject all edits of this turn", "reject_turn")
-    yield Action("p", "Print the differences", "print", on_form=False)  # the dialogue does it
+    yield Action("p", "Print the differences", "print", on_form=False)  # by the dialogue on stdin
     if is_from_model:
         yield Action("r", "Reject and say why …", "reason", is_separated=True)
     if len(review.edits) > 1:
@@ -177,7 +184,7 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
 def _make_edit_detail(planned: PlannedEdit, *, is_chosen: bool) -> PromptDetail:
     """Return one edit with its check box, and a button to change its source."""
     title = describe_edit(planned)
-    detail = PromptDetail(title, _describe_effect(planned))
+    detail = PromptDetail(title, _get_unchanged_content(planned))
     if planned.changes_source:
         detail = _make_diff(title, planned.before, planned.after, planned.cell_kind)
 
@@ -229,8 +236,11 @@ def _loses_outputs(planned: PlannedEdit) -> bool:
     return is_rewrite and planned.cell is not None and planned.cell.has_outputs
 
 
-def _describe_effect(planned: PlannedEdit) -> str:
-    """Return the effect of an edit that changes no source."""
+def _get_unchanged_content(planned: PlannedEdit) -> str:
+    """Return the content to show for an edit that changes no source.
+
+    For a cell that is run, or that gets the source it already has, it is this source.
+    """
     if planned.edit.kind == "move":
         return "The cell keeps its source, outputs, and metadata."
     return planned.before

@@ -1,7 +1,9 @@
 """Rules that the user kept in a permission prompt, for calls that may run without a question.
 
-They are kept for the session or in the notebook (`jp_nb/session/configuration/kept_rules.py`).
-`call_rulings.py` applies them.
+A turn reads and keeps them through the protocol `KeptRules`. In a notebook this is
+`jp_nb/session/configuration/kept_rules.py`, which has the rules of the session and of the notebook.
+`call_rulings.py` applies them: only to the same tool (`KeptRule.identity`), and only to a prompt
+with the same cause as the one in which the user kept the rule (`KeptRule.asked_by`).
 
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/decisions.md` D230.
 """
@@ -29,11 +31,13 @@ class KeptRule:
 
     Attributes:
         tool: Name of the tool.
-        identity: Digest of the tool's definition and of its server's entry.
+        identity: Digest of the tool's definition and of its server's entry. If they change, the
+            user has to be asked again.
         when: Conditions about the arguments; see `jp_nb/config/argument_rules.py`.
-        scope: For how long it is kept.
+        scope: Where it is kept: until the kernel ends, or in a file of the user for the notebook.
         only_these: True if a call with arguments beyond those of `when` does not match.
-        asked_by: The rule of the configuration that caused the prompt; "" if it was `run`.
+        asked_by: The rule of the configuration that caused the prompt, as text; "" if the cause was
+            the tool's setting `run`.
     """
 
     tool: str
@@ -45,7 +49,7 @@ class KeptRule:
 
     @property
     def rule(self) -> ArgumentRule:
-        """The rule as one of the configuration."""
+        """The rule in the form of the configuration, to compare with calls and to display."""
         return ArgumentRule(when=dict(self.when), only_these=self.only_these, run="unattended")
 
 
@@ -57,10 +61,10 @@ class KeptRules(Protocol):
         """The scopes for which the user can keep a rule."""
 
     def list_for_tool(self, tool: str) -> Sequence[KeptRule]:
-        """Return the rules about the tool of this name."""
+        """Return the rules about the tool of this name, also if their `identity` is outdated."""
 
     def keep(self, rule: KeptRule) -> None:
-        """Keep `rule`.
+        """Keep `rule` for its scope.
 
         Raises:
             StorageError: It cannot be stored.
@@ -69,7 +73,10 @@ class KeptRules(Protocol):
 
 @dataclass(slots=True)
 class SessionRules:
-    """Rules that are kept in memory, for as long as the kernel runs."""
+    """`KeptRules` in memory, for turns without a notebook.
+
+    Without `scopes`, the user can keep no rule. This is the default of a turn (`TurnContext`).
+    """
 
     rules: list[KeptRule] = field(default_factory=list)
     scopes: tuple[RuleScope, ...] = ("session",)

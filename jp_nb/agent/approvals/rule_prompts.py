@@ -1,4 +1,8 @@
-"""Show a rule for calls like the current one until the user keeps it, changes it, or goes back.
+"""Show a rule for calls like the current one until the user keeps it, or goes back.
+
+The button "Always allow calls like this …" of a permission prompt leads here. Back leads to that
+prompt, and a kept rule also permits the current call. The user can change the conditions of the
+rule before: `RuleEditor` (`rule_editor.py`) has the form for them, and reads its answer.
 
 Source: `docs/turns.md`, `docs/decisions.md` D230.
 """
@@ -60,7 +64,7 @@ class RulePrompts:
                     if not isinstance(changed, KeptRule):
                         return changed
                     rule = changed
-                case _:
+                case _:  # the button Back
                     return None
 
     async def _ask_conditions(self, rule: KeptRule) -> KeptRule | NotAnswered | Unavailable:

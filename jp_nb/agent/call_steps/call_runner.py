@@ -77,7 +77,9 @@ class CallRunner:
         self._turn = turn
         self._batch = batch
         self._screen = screen
-        # As it was at the start of the batch: the model wrote all calls before the user decided.
+        # Until the user approves a plan, only tools that change nothing may run. This holds for the
+        # whole batch, also if one of its calls submits the plan: the model wrote the other calls
+        # before the user decided.
         self._refuses_changes = turn.plan.is_pending
 
         self.approved = ApprovedChanges(batch.basis)
@@ -104,9 +106,10 @@ class CallRunner:
         self._deliveries = DeliveryRequests(turn, screen, decisions)
 
     async def run(self, call: Call, *, again: bool = False) -> bool:
-        """Take `call` from its arguments to its response, perhaps `again`.
+        """Take `call` from its arguments to its response.
 
-        Return True if the user stopped the turn at a question.
+        `again` is True if the call has begun before, and the user chose in the menu of an interrupt
+        to restart it. Return True if the user stopped the turn at a question.
         """
         if again:
             if call.view.is_displayed and call.state.response is None:
@@ -124,7 +127,8 @@ class CallRunner:
             self.finish(call, content, is_error=end.is_error, skipped=end.skipped)
             return end.stops_turn
         finally:
-            if call.is_run_by_this_task():  # else the batch has abandoned it, and told the tool
+            # The batch abandons a task that ignores its cancellation, and tells the tool itself.
+            if call.is_run_by_this_task():
                 tell_tool_of_end(call)
 
         self.finish(call, result.content, is_error=result.is_error)
@@ -142,10 +146,11 @@ class CallRunner:
         tool = self._prepare(call)
         ruling = judge(tool, call.state.arguments, self._turn.shared.get("root", ""))
         call.state.ruling = ruling
-        # The user decides about proposed edits when they are known, not about the call before.
+        # A tool that proposes edits of cells runs without permission, unless it is skipped: the
+        # user decides about the edits, which are known after the run.
         if ruling.run == "skip" or not tool.executor.proposes_edits:
             await self._get_permission(call, tool, ruling)
-        # The batch has written this for tools that always run unattended.
+        # For tools that always run unattended, the batch has written this at its start.
         if tool.run != "unattended" or tool.rules:
             self.progress.write(call, stage="permitted")
 
@@ -201,7 +206,7 @@ class CallRunner:
         if self._permissions.use_kept_rule(call, tool, ruling, context.root):
             return
 
-        call.state.ruling = None  # the user decides, or the answers file
+        call.state.ruling = None  # from here on, the answers file decides, or the user
         self.progress.write(call, stage="asked")
         self._display.show_begin(call, tool, asked=True)
 
@@ -209,8 +214,9 @@ class CallRunner:
         if permitted is False:
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:
-            # The formatter is a program. `format` is `unattended` by default if `run` is. If then a
-            # rule asks about this call, the program waits for the permission too.
+            # The prompt shows the formatted arguments. But the formatter is a program, and
+            # `format` is `unattended` by default if `run` is. If then a rule asks about this call,
+            # the user has not allowed the program: it runs after the permission.
             if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
                 context = self._contexts.make_for_run(call, tool)
@@ -252,8 +258,10 @@ class CallRunner:
         """Run `tool` until it has a result: after questions and rejected changes, it runs again."""
         while True:
             outcome = await self._runs.run_once(call, tool)
+            # A function that ran in the cell's thread may have its response already: that thread
+            # keeps it for the journal before the next function starts (`CallResults`).
             kept = call.state.result.kept
-            if kept is not None:  # the cell's thread has already made the response
+            if kept is not None:
                 return Delivery(kept.content, kept.is_error)
 
             match outcome:
@@ -263,6 +271,7 @@ class CallRunner:
                     raise_if_cancelled()  # while the batch ends, nothing can be approved
                     if await self._changes.review(call, tool, outcome):
                         return await self._deliver(call, tool, outcome)
+                    # Rejected: the tool runs again, and reads the reason.
                 case Success() | ToolFailure():
                     return await self._deliver(call, tool, outcome)
                 case _:
@@ -301,10 +310,15 @@ class CallRunner:
         The cell's thread may have kept a response for the journal. It is the response then, unless
         the call is `skipped`.
         """
+        # It was restarted, and ended before its tool started again. The effects of the earlier run
+        # remain, and the model has to know.
         if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE_TEXT.format(content)
-        if skipped or content != call.state.result.delivered:  # the user may have edited the text
-            self._results.drop_images(call)  # they belong to the result as it was
+
+        # The images belong to the result of the tool. The model may get another text: one that the
+        # user has edited, or the reason why the call ended.
+        if skipped or content != call.state.result.delivered:
+            self._results.drop_images(call)
 
         kept = call.state.result.kept
         if kept is not None and not skipped:

@@ -1,7 +1,7 @@
 """Let the user choose among proposed edits of cells, change their sources, and reject them.
 
-`edit_requests.py` shows the review. These dialogues are behind its buttons, and lead back to it. A
-rejection ends the call of the tool.
+`edit_requests.py` shows the review, and carries out the buttons that decide (apply, reject). These
+dialogues are behind its other buttons, and lead back to it. A rejection ends the call of the tool.
 
 Source: `docs/cells.md`.
 """
@@ -55,23 +55,33 @@ class EditChoices:
         )
 
     def are_shown(self, shown: Sequence[PlannedEdit]) -> bool:
-        """Return True if the review showed exactly what the chosen edits do."""
+        """Return True if the edits that would be applied are exactly as the review showed them.
+
+        In a form, the user may have cleared the check box of an edit just before. Without it,
+        another edit that needs it is dropped, or has another place or source than in `shown`.
+        """
         plan = self.plan
         are_all_shown = all(planned in shown for planned in plan.edits)
         has_dropped_chosen = bool(plan.dropped.keys() & self.chosen)
         return bool(plan.edits) and are_all_shown and not has_dropped_chosen
 
-    def apply_chosen(self, *, may_run: bool) -> EditDecision:
+    def make_decision(self, *, may_run: bool) -> EditDecision:
         """Return the decision to apply the chosen edits, and to run cells if `may_run`."""
         return EditDecision(self.review, self.chosen, dict(self.sources), may_run=may_run)
 
-    def apply_none(self) -> EditDecision:
-        """Return the decision by which the tool tells the model about the conflicts."""
+    def make_empty_decision(self) -> EditDecision:
+        """Return the decision to apply nothing, for a review with conflicts.
+
+        The call does not end with it: its tool runs again, and tells the model the conflicts.
+        """
         return EditDecision(self.review, frozenset(), dict(self.sources), may_run=False)
 
 
 async def change_choices(ask: SafeAsk, choices: EditChoices, action: str) -> None:
-    """Let the user choose edits, change a source, or give a reason, which ends the call."""
+    """Let the user choose edits, change a source, or give a reason, which ends the call.
+
+    `action` is the value of a button of the review that does not decide.
+    """
     match action:
         case "reason":
             await _ask_reason(ask)
@@ -112,7 +122,7 @@ async def _pick_edit(
     """Return the edit whose source the user wants to change; None if the user went back."""
     if len(editable) == 1:
         return editable[0]
-    if not editable:  # its check box was cleared
+    if not editable:  # the user cleared its check box, and then pressed its button
         return None
 
     end = await ask(make_pick_prompt(plan))
@@ -127,8 +137,10 @@ async def _pick_edit(
 async def _edit_source(ask: SafeAsk, choices: EditChoices, number: int | None = None) -> None:
     """Let the user change the source of edit `number`, or of one that the user picks."""
     plan = choices.plan
-    editable = [planned for planned in plan.edits if number in (None, planned.edit.number)]
-    picked = await _pick_edit(ask, [planned for planned in editable if can_edit(planned)], plan)
+    editable = [planned for planned in plan.edits if can_edit(planned)]
+    if number is not None:
+        editable = [planned for planned in editable if planned.edit.number == number]
+    picked = await _pick_edit(ask, editable, plan)
     if picked is None:
         return
 
@@ -138,7 +150,7 @@ async def _edit_source(ask: SafeAsk, choices: EditChoices, number: int | None = 
     if not isinstance(end, FormEnd):
         raise make_edit_rejection(end)
 
-    [edited] = end.ends
+    [edited] = end.ends  # the form has one page
     if isinstance(edited, Answered):
         source = str(as_object(edited.value).get("source", ""))
         if source != picked.after:

@@ -185,9 +185,9 @@ class EditRequests:
                 case "apply" | "apply_run" if not choices.are_shown(shown):
                     continue  # the user sees what changed with the edits that were not chosen
                 case "apply" | "apply_run":
-                    return choices.apply_chosen(may_run=end.value == "apply_run")
+                    return choices.make_decision(may_run=end.value == "apply_run")
                 case "tell":
-                    return choices.apply_none()
+                    return choices.make_empty_decision()
                 case "reject" | "reject_turn":
                     if end.value == "reject_turn":
                         self._turn.memory.remember_permission(

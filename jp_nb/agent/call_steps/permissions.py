@@ -1,7 +1,11 @@
 """Ask the user for the permission to run a tool call.
 
 In the dialogue, the user can also edit the arguments, give a reason for a refusal, or keep a rule
-for calls like this one. It keeps the screen until the user has decided.
+for calls like this one. These are further prompts, from which the user can go back to the first
+one. The call keeps the screen until the user has decided.
+
+Before a prompt, earlier decisions are used: a rule that the user kept (it is a `Ruling`, as one of
+the configuration), and a decision for the rest of the turn (`TurnMemory`: True, False, or None).
 
 Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 """
@@ -89,14 +93,16 @@ class PermissionRequests:
             return False
 
         arguments = call.state.arguments
-        permission = find_kept_permission(self._turn.kept_rules, tool, arguments, root, ruling)
-        is_refused_in_turn = self._turn.memory.find_permission(tool, arguments) is False
-        if permission is None or is_refused_in_turn:
+        kept_ruling = find_kept_permission(self._turn.kept_rules, tool, arguments, root, ruling)
+        if kept_ruling is None:
+            return False
+        # A refusal covers the whole tool, so the rule that asks does not matter here.
+        if self._turn.memory.find_permission(tool, arguments) is False:
             return False
         if self._turn.prepared.find_decision("permission", tool.name, arguments) is not None:
             return False
 
-        call.state.ruling = permission
+        call.state.ruling = kept_ruling
         call.view.needs_redisplay = True
         return True
 
@@ -143,7 +149,7 @@ class PermissionRequests:
 
         `action` is `run`, `run_turn`, `skip`, or `skip_turn`.
         """
-        # A rule may skip the call with its edited arguments.
+        # `draft.ruling` is for the edited arguments. A rule of the configuration may skip those.
         if action in ("run", "run_turn") and draft.ruling.run == "skip":
             call.state.ruling = draft.ruling
             raise CallEnded(format_skipped_call(draft.ruling), skipped=True)
@@ -174,7 +180,7 @@ class PermissionRequests:
             if is_back(edited):
                 raise CallEnded(SKIPPED_WITH_REASON_TEXT.format("Edit cancelled"), skipped=True)
             if isinstance(edited, NotAnswered | Unavailable):
-                raise self._end_undecided(draft, edited)
+                raise self._end_without_decision(draft, edited)
 
             draft = edited
             if not draft.is_command:
@@ -186,7 +192,7 @@ class PermissionRequests:
         while True:
             end = await ask(draft.make_prompt())
             if not isinstance(end, Answered):
-                raise self._end_undecided(draft, end)
+                raise self._end_without_decision(draft, end)
 
             match end.value:
                 case "reason":
@@ -217,8 +223,12 @@ class PermissionRequests:
         )
         return True
 
-    def _end_undecided(self, draft: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
-        """Return the end of a call whose prompt ended without an answer."""
+    def _end_without_decision(self, draft: CallDraft, end: NotAnswered | Unavailable) -> CallEnded:
+        """Return the end of a call whose first prompt ended without an answer.
+
+        If no user was there, the decision is noted for an answers file. After a later prompt it is
+        not (`_end_unpermitted`): a user has answered the first one.
+        """
         if isinstance(end, Unavailable):
             return self._decisions.make_end_without_user(
                 draft.tool, "permission", end.reason, arguments=draft.arguments
@@ -253,7 +263,8 @@ async def _edit_arguments(ask: SafeAsk, draft: CallDraft) -> CallDraft | NotAnsw
         if not isinstance(edited, Answered):
             return edited
 
-        # A form sends only what fits. Nothing else may run.
+        # The form checks the arguments before it sends them. If they do not fit nevertheless, the
+        # form opens again: nothing may run with them.
         arguments = editor.read(edited.value)
         if not isinstance(arguments, ToolFailure):
             return draft.edit(arguments, edited.channel)

@@ -5,6 +5,10 @@ those of the configuration. Then models answer (`model_questions.py`), because a
 ends the call. The user is asked last (`user_questions.py`), with one form for all remaining
 questions of the call.
 
+An *inquiry* is one question of a run of a tool, from its request to its outcome in the record
+(`open_inquiries.py`). An outcome may be an answer, or the reason why there is none. A tool that
+sets `NeedsInput.partial` runs again with either; others need an answer to each required question.
+
 Source: `docs/turns.md`, `docs/record.md`, `docs/answers.md`.
 """
 
@@ -64,6 +68,7 @@ class ToolQuestions:
         Raises:
             CallEnded: A required question has no answer, or the user stopped the turn.
         """
+        # Header of the questions; by default the name of the tool.
         source = tool.executor.inquiry_source(tool.name)
         label = ASSISTANT_HEADER if source.source == "assistant" else None
         if tool.executor.server:
@@ -97,10 +102,11 @@ class ToolQuestions:
         ]
         refused = [(inquiry, route) for inquiry, route in routes if isinstance(route, Refuse)]
         for inquiry, refusal in refused:
-            if refusal.open_reason is not None:
+            if refusal.open_reason is not None:  # a user could have answered
                 self._turn.unavailable_reason = refusal.open_reason
                 self._note_open(inquiry, refusal.open_reason)
-        if refused:  # before any answer is used
+        # The call ends before any answer is used: its tool would not get the answers.
+        if refused:
             _, first = refused[0]
             raise self.inquiries.end_call(group, first.text, first.end)
 
@@ -116,7 +122,7 @@ class ToolQuestions:
 
         match route:
             case UseAnswer(answer=answer, channel=channel):
-                if channel is None:
+                if channel is None:  # the default of an optional question, not a user's answer
                     self._note_open(inquiry, OPTIONAL_WITHOUT_USER_REASON)
                 self.inquiries.use_answer(inquiry, answer, channel)
             case "leave_open":
@@ -131,7 +137,11 @@ class ToolQuestions:
                     raise self.inquiries.end_call(group, text, "declined", skipped=True)
 
     def _select_route(self, inquiry: OpenInquiry, unavailable: Unavailable | None) -> Route:
-        """Select who answers. An answer that was recorded before an interruption goes first."""
+        """Select who answers.
+
+        If the turn continues one that was interrupted, the record may have the answer already. It
+        is used if the tool asks the same question again, and if it still fits.
+        """
         tool = inquiry.group.tool
 
         recorded = self._turn.recorded.get(inquiry.id)
@@ -179,8 +189,8 @@ class ToolQuestions:
         # By now, each of them has an outcome.
         ended = [(inquiry, inquiry.outcome) for inquiry in group.inquiries if inquiry.outcome]
 
-        # A question that always times out must not be asked without end. This is first, because it
-        # may end the call, which then gets no answer.
+        # A tool may ask a question that times out in each of its runs. The count ends the call
+        # after some of them. This is first, so that such a call gets no answer.
         for inquiry, outcome in ended:
             if "timed_out" in (outcome.end, *outcome.marks):
                 self.inquiries.count_automatic_answer(inquiry)
@@ -198,7 +208,11 @@ class ToolQuestions:
 
 
 def _open_to_model(tool: OfferedTool, question: Question) -> Question:
-    """Return `question`, open to a model's answer if the user's configuration routes it to one."""
+    """Return `question`, open to a model's answer if the user's configuration routes it to one.
+
+    Only the user may answer an *exclusive* question. A server marks all of its questions so, and
+    its executor allows the configuration to open them.
+    """
     config = tool.questions.get(question.id)
     is_routed = config is not None and config.is_answered_by_model
     if question.exclusive and is_routed and tool.executor.routes_exclusive_questions:

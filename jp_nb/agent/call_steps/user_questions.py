@@ -105,7 +105,7 @@ class UserQuestions:
             case NotAnswered():
                 self._record_missing_answers(group, inquiries, end)
             case Answered(value=value, remember=remember):
-                [inquiry] = inquiries  # the answer is that of a single question
+                [inquiry] = inquiries  # a prompt without a form has a single question
                 if remember and _is_rememberable(inquiry.question):
                     self._turn.memory.remember_answer(group.tool.name, inquiry.question, value)
                 self._record_outcome(inquiry, end)
@@ -117,8 +117,9 @@ class UserQuestions:
     ) -> None:
         """Record a prompt that ended as a whole, without any answer.
 
-        The call ends with it, except for a tool that accepts missing answers. After a timeout, an
-        optional question has its default, so the answers are looked at first (`_give_outcomes`).
+        The call ends with it, with two exceptions. A tool with `partial` accepts missing answers,
+        unless an interrupt closed the prompt. After a timeout, optional questions have their
+        defaults: `ToolQuestions`, which called this, ends the call if an answer is still missing.
         """
         if end.end == "cancelled" and group.needs.menu:  # with a menu, Cancel stops the turn
             raise self._stop_turn(group, end)
@@ -172,7 +173,8 @@ def _is_rememberable(question: Question) -> bool:
 def _make_prompt(group: InquiryGroup, inquiries: list[OpenInquiry]) -> Prompt[Answered | FormEnd]:
     """Return the prompt for `inquiries` of `group`: a single question, or a form with pages.
 
-    A tool with several questions gets a form, even if only one of them has no answer yet.
+    A tool with several questions gets a form, even if only one of them has no answer yet. For the
+    only question of a tool, `make_prompt` decides.
     """
     needs = group.needs
     tool = group.tool
