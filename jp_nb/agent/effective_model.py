@@ -1,9 +1,9 @@
-"""The effective configuration of a turn, resolved for one model request.
+"""The effective configuration of a turn, resolved for its model requests.
 
 `Resolved` is a model with everything that its requests in a turn contain: instructions, tools, and
 attachments. These are the *head* of a request, in front of the messages. The session makes a
 `Resolved` at the beginning of a turn, and again if the configuration changed or tools are outdated
-(`jp_nb/session/resolution/resolver.py`).
+(`jp_nb/session/resolution/resolver.py`). Until then, all requests of the turn use the same one.
 
 Source: `docs/turns.md`, `docs/configuration.md`.
 """
@@ -33,15 +33,16 @@ def get_host(provider: Provider) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(ChatModel):
-    """The effective configuration (`basis`), resolved for one model request.
+    """The effective configuration, resolved for the model requests of a turn.
 
     It extends `ChatModel`, which has the provider, the model, its parameters, and the system texts.
 
     Attributes:
         tools: The tools that requests offer.
-        tool_choice: The configured choice, as a `ToolChoice`.
+        tool_choice: The tools that the model may or must call in the first request of the turn.
         attachments: The files in front of the messages.
         inquiry: Asks models the questions of tools; None if there is no model for them.
+        basis: The effective configuration from which all this was made.
         continues_answers: True if a response that reaches the token limit is continued.
         results: Recorded results of calls, for a replay; None: tools run.
         uses_cassette: True if responses are recorded or replayed.
@@ -51,7 +52,7 @@ class Resolved(ChatModel):
     """
 
     tools: ToolSet
-    tool_choice: str
+    tool_choice: ToolChoice
     attachments: tuple[Attachment, ...] = ()
     inquiry: InquiryBackend | None = None
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
@@ -82,11 +83,12 @@ class Resolved(ChatModel):
             schema=schema,
             conversation_id=conversation_id,
         )
+        # The next request of the turn begins with this one, so prompt caches can cover it.
         return replace(request, is_turn=True)
 
     @property
     def head(self) -> RequestHead:
-        """The head of a request without a schema."""
+        """The head of a request without a schema, to compare with the recorded heads."""
         context = RequestContext()
         request = self.make_turn_request(context, choice="auto", schema=None, conversation_id="")
         return request.head

@@ -1,7 +1,9 @@
 """Count the tasks of a batch that do work, so that replayed inquiries can wait for all others.
 
-An *inquiry* is a question of a tool that a model answers. With a cassette, models answer at once,
-so the order of inquiries would depend on chance.
+An *inquiry* is a question of a tool that a model answers. In a replay, recorded answers come at
+once, so the order of the inquiries of several calls would depend on chance. Therefore a replayed
+inquiry first calls `when_idle`. Whoever starts a task of the batch, or lets it wait for a prompt,
+calls `begin` and `end`.
 
 Source: `docs/cassettes.md`, `docs/decisions.md` D55.
 """
@@ -13,10 +15,7 @@ from collections import deque
 
 
 class Activity:
-    """Counts the tasks of a batch that are not waiting.
-
-    Replayed inquiries wait for all other work, so that their order is reproducible.
-    """
+    """Counts the tasks of a batch that are not waiting."""
 
     def __init__(self) -> None:
         self._busy_count = 0
@@ -30,7 +29,7 @@ class Activity:
         """Count one task less. If none is left, the first waiter continues."""
         self._busy_count -= 1
         if self._waiters and not self._busy_count:
-            # Not at once: the work may begin something else before it waits.
+            # Not at once: the task that calls this may begin other work in the same step.
             asyncio.get_running_loop().call_soon(self._wake_waiter)
 
     async def when_idle(self) -> None:
@@ -53,5 +52,5 @@ class Activity:
         if self._busy_count == 0 and self._waiters:
             wake = self._waiters.popleft()
             self._busy_count += 1
-            if not wake.done():
+            if not wake.done():  # else it was canceled, and `when_idle` ends with the exception
                 wake.set_result(None)

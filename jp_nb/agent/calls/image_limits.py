@@ -36,7 +36,10 @@ NO_IMAGES: Final = LimitedImages()
 
 
 def limit_images(images: Iterable[Image], limits: Record, *, earlier_count: int) -> LimitedImages:
-    """Return the `images` within `limits`, if the turn has `earlier_count` images already."""
+    """Return the `images` within `limits`, if the turn has `earlier_count` images already.
+
+    `limits` are the settings `record`. An image that occurs twice is kept once.
+    """
     kept: dict[str, Image] = {}
     omitted: list[str] = []
 

@@ -1,5 +1,8 @@
 """Notices to the user about a response of the model: an incomplete end, or omitted parts.
 
+An answer that reaches the token limit is continued by further requests. An `Attempt` is the last of
+these requests with its response, and the `ContinuedAnswer` is all of them.
+
 Source: `docs/turns.md`, `docs/providers.md`.
 """
 
@@ -49,7 +52,13 @@ def _describe_omitted_files(omitted: OmittedFiles) -> str:
 def list_end_notices(
     attempt: Attempt, answer: ContinuedAnswer, entries: Sequence[Entry]
 ) -> list[str]:
-    """Return the notices at the end of `answer`, whose last response has these `entries`."""
+    """Return the notices at the end of `answer`.
+
+    Args:
+        attempt: Its last response, or its only one.
+        answer: The whole answer.
+        entries: The recorded entries of the last response.
+    """
     return list(_iter_end_notices(attempt, answer, entries))
 
 
@@ -58,16 +67,19 @@ def _iter_end_notices(
 ) -> Iterator[str]:
     finished = attempt.builder.finished
     assert finished is not None  # the response is complete
-    unfinished_calls = attempt.builder.list_unfinished_calls()
-    truncated_call = attempt.find_truncated_call()
 
+    # The provider did not report the end of these calls, so they are not recorded.
+    unfinished_calls = attempt.builder.list_unfinished_calls()
     incomplete_calls = [*unfinished_calls]
+
+    # This one is recorded, but the token limit was reached within its arguments.
+    truncated_call = attempt.find_truncated_call()
     if truncated_call is not None:
         incomplete_calls.append(truncated_call)
     for name in incomplete_calls:
         yield f"⚠ The call of {name} is incomplete and did not run"
 
-    if 0 < attempt.max_tool_calls < attempt.call_count:
+    if 0 < attempt.max_tool_calls < attempt.call_count:  # 0 is no limit
         yield (
             f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
             f"in this answer run ({CALLS_SETTING})"
@@ -81,7 +93,7 @@ def _iter_end_notices(
         reason = finished.detail or "no reason given"
         yield f"⚠ The model stopped: {reason}"
 
-    # Reasoning alone is no answer.
+    # Reasoning alone is no answer. Of a continued answer, earlier responses have the text.
     has_output = not all(_is_reasoning(entry) for entry in entries)
     is_empty = not (has_output or unfinished_calls or answer.continuation_count)
     if finished.reason == "completed" and is_empty:

@@ -1,5 +1,8 @@
 """Record the responses of the model, complete or not, with their tokens and times.
 
+An `Attempt` is one request with its response. It has the entries that are complete, and its
+`builder` makes entries of the texts whose end the provider did not report.
+
 Source: `docs/turns.md`, `docs/record.md`.
 """
 
@@ -27,7 +30,11 @@ class AnswerRecorder:
         self._turn = turn
 
     def record_response(self, attempt: Attempt) -> list[Entry]:
-        """Record the entries of a complete response, and return them."""
+        """Record the entries of a complete response, and return them.
+
+        The last one gets the tokens and times of its request. It also counts the *input changes*:
+        reports of the server that reasoning in the request does not fit the conversation.
+        """
         entries = attempt.combine_entries(attempt.builder.make_unflushed_entries())
         entries = self._turn.tokens.attach_usage_to_last(entries)
 
@@ -36,15 +43,17 @@ class AnswerRecorder:
             _log_input_changes(changes, self._turn.record.stream)
 
         if entries:
-            # The record keeps the number of the server's reports on earlier reasoning, by reason.
-            counts = Counter((change.reason, change.is_dropped) for change in changes)
-            entries[-1] = with_input_changes(entries[-1], counts)
+            change_counts = Counter((change.reason, change.is_dropped) for change in changes)
+            entries[-1] = with_input_changes(entries[-1], change_counts)
             entries = self._turn.times.attach_to_last(entries)
         self._append(entries, attempt)
         return entries
 
     def record_texts(self, attempt: Attempt) -> list[ChatResponse]:
-        """Record the texts of an incomplete response, and return them. Its tool calls never ran."""
+        """Record the texts of an incomplete response, and return them.
+
+        Its tool calls are omitted, because they never ran.
+        """
         entries = attempt.combine_entries(attempt.builder.make_partial_entries())
         texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
         if texts:
@@ -56,7 +65,8 @@ class AnswerRecorder:
         """Append the `entries` of a response.
 
         The first one gets the head of its request (instructions and tools) in its metadata, or the
-        changes of the last head, if there are any.
+        changes since the last head, if there are any. `attempt.head` is None if the head is not
+        recorded, as for a model without a network.
         """
         record = self._turn.record
         if entries and attempt.head is not None:
@@ -65,9 +75,12 @@ class AnswerRecorder:
 
 
 def _log_input_changes(changes: Sequence[InputChange], stream: ConversationStream) -> None:
-    """Log which events have the reasoning that the server did not accept as it was."""
+    """Log which events have the reasoning that the server did not accept as it was.
+
+    A change identifies the reasoning by its `mark`: a value in the metadata of the event.
+    """
     marks = {change.mark for change in changes if change.mark}
-    event_ids: dict[str, str] = {}  # by mark, a value in the metadata of the event
+    event_ids: dict[str, str] = {}  # by mark
 
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ChatResponse):

@@ -29,9 +29,11 @@ AnswerCheck = Callable[[Sequence[Entry]], Sequence[str]]
 
 
 class AnswerRetries:
-    """Checks the answer of a turn at its end, and asks the model for another one.
+    """Checks the structured answer of a turn at its end, and asks the model for another one.
 
-    `check` runs on the cell's thread, because a schema can have validators, which are user code.
+    `check` runs on the cell's thread, because a schema can have validators, which are user code. It
+    also keeps the answer for the cell, so it runs for each answer, also a final one. Without
+    `check`, the turn needs no structured answer.
     """
 
     def __init__(self, turn: TurnContext, check: AnswerCheck | None) -> None:
@@ -40,9 +42,11 @@ class AnswerRetries:
         self._retry_count = 0
 
     async def reject_answer(self, *, max_retries: int, finish: FinishReason) -> bool:
-        """Tell the model the problems of its answer; return False if the answer is final.
+        """Add a message about the problems of the answer; return False if the answer is final.
 
-        An answer is final if it fits, if it was cut or refused, or after `max_retries`.
+        The caller sends the next request, which contains the message. An answer is final if it
+        fits, if it was cut or refused (`finish`), at the token limit of the turn, or after
+        `max_retries`.
 
         Raises:
             CallInterrupted: An interrupt ended a validator.
@@ -68,6 +72,7 @@ class AnswerRetries:
             )
         )
         listed = "\n".join(f"- {problem}" for problem in problems)
+        # A validator may quote a value that is a secret.
         message = self._turn.secrets.hide(MISFIT_MESSAGE.format(listed))
         self._turn.record.add(make_schema_retry(message))
         return True

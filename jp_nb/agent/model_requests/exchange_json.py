@@ -3,6 +3,9 @@
     {"event": "text", "index": 0, "kind": "message", "text": "Hello"}
     {"end": "finished"}
 
+The tables name all events that a cassette has. `PrefixLoss` and `PromptCut`, which are about the
+transmission of one request, and `KeepAlive` are not recorded.
+
 Source: `docs/cassettes.md`.
 """
 
@@ -83,6 +86,7 @@ def event_from_json(value: Mapping[str, JsonValue], key: Literal["event", "end"]
     if unknown:
         raise ValueError(f"unknown key `{unknown[0][:60]}` in `{kind_name}`")
 
+    # Strict, as JSON: a number in place of a text is an error, and a list is accepted for a tuple.
     try:
         return _make_adapter(str(kind_name)).validate_json(compact_json(attributes), strict=True)
     except ValidationError as exc:
