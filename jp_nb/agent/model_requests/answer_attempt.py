@@ -80,7 +80,7 @@ class ContinuedAnswer:
 class Attempt:
     """One request to `model`, and its response so far.
 
-    `model_call.py` sets the attributes without a method here, as the events arrive.
+    `response_receiver.py` sets the attributes without a method here, as the events arrive.
 
     Attributes:
         max_tool_calls: Number of tool calls that run; 0: all of them.

@@ -96,16 +96,16 @@ def _iter_saved_tokens(
     """Yield the tokens of the appended changes that a new head would save, by part.
 
     `sent.front` has the parts in front of the messages, and `sent.changes` those that are sent as
-    messages. A new head has each current part once. So a new head saves texts, parts that no longer
-    apply, and those that the request has for the second time. `first` is the head with which the
-    context begins.
+    messages. A new head has each current part once, in front. So a new head saves the older texts,
+    parts that no longer apply, and those that the request has for the second time. `first` is the
+    head with which the context begins.
     """
     front = sent.front or request
     sent_sources = {attachment.source for attachment in front.attachments}
     sent_names = {tool.name for tool in front.tools}
 
     for change in sent.changes:
-        yield _count_content(change, request, sent_sources)
+        yield _count_saved_content(change, request, sent_sources)
         if isinstance(change.content, Attachment):
             sent_sources.add(change.content.source)
 
@@ -116,25 +116,28 @@ def _iter_saved_tokens(
         yield "tools", _count_definitions(saved)
         sent_names |= {tool.name for tool in change.tools}
 
-    # Some APIs have all tools in front that a request of the conversation had.
+    # With some APIs, the front has each tool that any request of the conversation had.
     outdated = [
         tool for tool in front.tools if tool not in request.tools and tool not in first.tools
     ]
     yield "tools", _count_definitions(outdated)
 
 
-def _count_content(
+def _count_saved_content(
     change: AppendedChange, request: ModelRequest, sent_sources: set[str]
 ) -> tuple[str, int]:
     """Return the name of a changed part, and the tokens that a new head would save of it."""
     content = change.content
+    # A text counts whole, although a new head has the current text too: what it replaces, which a
+    # new head saves, is about as long.
     if not isinstance(content, Attachment):
         return change.part, estimate_text_tokens(content)
 
+    # The only copy of a current file costs the same in a new head, so nothing is saved.
     still_applies = content in request.attachments
-    is_first = content.source not in sent_sources
-    tokens = 0 if still_applies and is_first else _count_attachment(content)
-    return "attachments", tokens
+    is_only_copy = content.source not in sent_sources
+    is_saved = not (still_applies and is_only_copy)
+    return "attachments", _count_attachment(content) if is_saved else 0
 
 
 def _iter_change_tokens(heads: Sequence[RequestHead], request: ModelRequest) -> Iterator[int]:

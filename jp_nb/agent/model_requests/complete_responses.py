@@ -1,7 +1,7 @@
 """Get one complete response of a model, for requests that are no turns.
 
-A turn displays its response as it arrives (`model_call.py`). Inquiries, summaries, and rows of a
-table only need the whole, and a response that is incomplete is an error.
+A turn displays its response as it arrives (`response_receiver.py`). Inquiries, summaries, and rows
+of a table only need the whole, and a response that is incomplete is an error.
 
 Source: `docs/providers.md`, `docs/turns.md`.
 """

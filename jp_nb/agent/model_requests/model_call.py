@@ -1,8 +1,9 @@
-"""Get an answer of the model: stream the response, retry, continue, and record it.
+"""Get an answer of the model: send the request, retry, continue, and record the answer.
 
 `request_calls` returns the tool calls of an answer. On the way there, an answer may take several
 requests: after an error that may pass, after the token limit, and after an interrupt in which the
-user tells the model something. Text is displayed as it arrives, and recorded when it is complete.
+user tells the model something. `response_receiver.py` displays the text of each response as it
+arrives; here it is recorded when it is complete.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -10,41 +11,31 @@ Source: `docs/turns.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from functools import partial
 
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import MODEL_WAITS, DiscardText, EndOfText, Notice, ShowText, Waits
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.model_requests.answer_attempt import Attempt, ContinuedAnswer
-from jp_nb.agent.model_requests.answer_notices import describe_report, list_end_notices
+from jp_nb.agent.model_requests.answer_notices import list_end_notices
 from jp_nb.agent.model_requests.answer_recorder import AnswerRecorder
+from jp_nb.agent.model_requests.response_receiver import ResponseReceiver
 from jp_nb.agent.model_requests.retries import Failures, with_retries
 from jp_nb.agent.model_requests.stream_interrupts import StreamInterrupts
-from jp_nb.agent.provider import ModelRequest, Provider
+from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.provider_events import (
     FinishReason,
-    Flush,
-    KeepAlive,
-    OmittedFiles,
-    PrefixLoss,
-    PromptCut,
-    ProviderEvent,
     Retry,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
 )
 from jp_nb.agent.turn_record import LastRequest
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.errors import ProviderError
 from jp_nb.record.entries.events import ChatResponse
-from jp_nb.record.entries.measured_times import INTERRUPTED, OTHER_FAILURE, REPAIRED
-from jp_nb.record.request_context.host_marks import LastHost, format_other_host, mark_host
+from jp_nb.record.request_context.host_marks import LastHost, format_other_host
 
 
 class AnswerStream:
-    """Asks the model, displays the response as it arrives, and records it when it is complete.
+    """Asks the model, and records the response when it is complete.
 
     One answer may take several requests: after errors, token limits, and interrupts. The end of a
     text is displayed only when something else follows, because a continuation may follow at first.
@@ -57,6 +48,7 @@ class AnswerStream:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._recorder = AnswerRecorder(turn)
+        self._receiver = ResponseReceiver(turn, self._wait_for_decision)
         # Handles interrupts while a response is received; None between responses.
         self._interrupt_handler: StreamInterrupts | None = None
         self._answer = ContinuedAnswer(is_enabled=False)
@@ -160,13 +152,13 @@ class AnswerStream:
         )
 
         try:
-            await self._receive(resolved.provider, request, attempt)
-        # Another attempt may follow, and belongs to the same answer. If the user has aborted, this
-        # task was canceled within `_receive`.
+            await self._receiver.receive(resolved.provider, request, attempt)
         except ProviderError:
+            # Another attempt may follow, and belongs to the same answer. The user has not aborted:
+            # that cancels this task, and `CancelledError` is handled below.
             self._answer.note_recorded(self._record_partial(attempt))
             raise
-        except BaseException:  # an interrupt, or a bug of the provider
+        except BaseException:  # an interrupt cancels this task, or the provider has a bug
             if not self._is_aborted():
                 self._record_partial(attempt)
             raise
@@ -213,32 +205,6 @@ class AnswerStream:
     def _notify(self, text: str) -> None:
         self._turn.display(Notice(text))
 
-    async def _receive(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
-        """Receive and display a response, and count its tokens, even if it fails."""
-        times = self._turn.times
-        timed = times.begin_request()
-        failed = INTERRUPTED
-
-        try:
-            async with aclosing(provider.stream(request)) as events:
-                async for event in events:
-                    if isinstance(event, TextPart):
-                        self._receive_text(event, attempt)
-                    elif not isinstance(event, KeepAlive):
-                        self._receive_item(event, attempt)
-                    if attempt.has_content:
-                        times.note_first_token(timed)
-            failed = REPAIRED if isinstance(attempt.builder.get_end(), Retry) else ""
-        except Exception as exc:
-            failed = exc.kind if isinstance(exc, ProviderError) else OTHER_FAILURE
-            await self._wait_for_decision()  # `abort` keeps the partial answer out of the record
-            raise
-        finally:
-            times.end(timed, failed)
-            self._turn.tokens.count_for_entry(attempt.model, attempt.builder.usage)
-
-        await self._wait_for_decision()
-
     async def _wait_for_decision(self) -> None:
         """Wait until the menu of an interrupt is closed, if it is open.
 
@@ -249,49 +215,6 @@ class AnswerStream:
         while handler is not None and not handler.decided.is_set():
             await handler.decided.wait()
 
-    def _receive_text(self, event: TextPart, attempt: Attempt) -> None:
-        """Add and display a piece of text, without the words that a continuation repeats."""
-        if event.text:
-            attempt.has_content = True
-        part = event if attempt.trimmer is None else attempt.trim(event)
-        if part is None:
-            return
-
-        attempt.builder.feed(part)
-        if attempt.has_ended_text:  # another text begins, so the last one is not continued
-            attempt.has_ended_text = False
-            self._turn.display(EndOfText())
-        self._turn.display(ShowText(part.kind, part.text))
-
-    def _receive_item(self, event: ProviderEvent, attempt: Attempt) -> None:
-        """Handle an event that is no text: a report, a part of a tool call, the end of an item."""
-        if isinstance(event, PrefixLoss | PromptCut | OmittedFiles):
-            self._notify(describe_report(event))
-            return
-
-        is_call = isinstance(event, ToolCallStart | ToolCallArguments)
-        attempt.has_content = attempt.has_content or is_call
-        if isinstance(event, ToolCallStart):
-            self._show_wait(f"{attempt.model}, which is writing a call of {event.name}")
-        if is_call or isinstance(event, Flush):
-            self._show_withheld_text(attempt)
-
-        entry = attempt.builder.feed(event)
-        if entry is not None and isinstance(event, Flush) and event.metadata:
-            # The metadata, such as a signature, is valid only at this server.
-            entry = mark_host(entry, attempt.host)
-        if entry is not None:
-            attempt.add_entry(entry)
-        if isinstance(event, Flush) and isinstance(entry, ChatResponse):
-            attempt.has_ended_text = True  # displayed later: a continuation may follow
-
-    def _show_withheld_text(self, attempt: Attempt) -> None:
-        """Display the text that the trimmer withholds: no more text follows."""
-        part = attempt.take_withheld_text()
-        if part is not None:
-            attempt.builder.feed(part)
-            self._turn.display(ShowText(part.kind, part.text))
-
     def _finish(self, attempt: Attempt) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
         finished = attempt.builder.finished
@@ -301,7 +224,7 @@ class AnswerStream:
             self._discard_refused(attempt, finished.detail)
             return False
 
-        self._show_withheld_text(attempt)
+        self._receiver.show_withheld_text(attempt)
         entries = self._recorder.record_response(attempt)
         self._answer.note_recorded(entries)
 
@@ -329,7 +252,7 @@ class AnswerStream:
 
     def _record_partial(self, attempt: Attempt) -> list[ChatResponse]:
         """Record the texts of an incomplete answer, and return them."""
-        self._show_withheld_text(attempt)
+        self._receiver.show_withheld_text(attempt)
         texts = self._recorder.record_texts(attempt)
         if texts:
             self._recorded_before = "the retry"
