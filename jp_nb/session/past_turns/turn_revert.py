@@ -1,6 +1,10 @@
 """Take back the edits of cells that a turn has applied: `%jp revert`.
 
-The inverse edits are proposed, and the user reviews them (`user_edits.py`).
+The inverse edits are proposed, and the user reviews them in the running cell. A cell that has
+changed since the turn is a conflict, which the review shows (`edit_inverse.py`).
+
+The *tool bench* runs tools without a trace in the conversation: the review is a tool that runs on
+it (`user_edits.py`).
 
 Source: `docs/cells.md`.
 """
@@ -44,6 +48,9 @@ class TurnRevert:
     def run(self, shown_number: int | None) -> CallOutcome:
         """Propose the inverse edits of a turn, by default the last one with applied edits.
 
+        The outcome says which edits the user took back, or that there was nothing left to take
+        back.
+
         Raises:
             UsageError: There is no such turn, or it has no applied edits.
         """
@@ -53,7 +60,7 @@ class TurnRevert:
         distrust = self.bench.active.trust.why_not
         warning = "" if distrust is None else UNTRUSTED_WARNING.format(distrust)
 
-        # Called when the notebook's present cells are known.
+        # The tool of the review calls it with the present cells. A `ToolError` is its outcome.
         def make_review(document: DocumentCells) -> EditReview:
             inverse = invert_edits(applied, document)
             if not inverse.edits:
@@ -90,7 +97,10 @@ class TurnRevert:
 
 
 def _list_applied(turn: TurnEntries) -> Sequence[Mapping[str, JsonValue]]:
-    """Return the applied edits of all calls of `turn`, in order."""
+    """Return the applied edits of all calls of `turn`, in order.
+
+    They are in the structured results of `edit_cells`.
+    """
     applied: list[Mapping[str, JsonValue]] = []
     for call in read_turn(turn.number, turn.entries).tool_calls:
         if call.name == EDIT_CELLS_NAME:

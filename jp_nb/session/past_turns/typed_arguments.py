@@ -6,6 +6,8 @@
 | `name:=json` | JSON |
 | `{"name": …}` | a JSON object with all arguments |
 
+A text that begins with `{` is read by `read_object`, all others by `read_assignments`.
+
 Source: `docs/guide.md`, `docs/decisions.md` D100.
 """
 

@@ -1,7 +1,8 @@
 """Ask the user before tool calls of an untrusted record run again.
 
 A record is untrusted if it is not signed with the user's key, so someone else may have added its
-calls. `%jp replay`, `%jp call --last`, and `%jp resume` run recorded calls.
+calls. `%jp replay` and `%jp call --last` run recorded calls after one prompt about all of them.
+`%jp resume` has a prompt of its own for each call, which only begins with the same sentence.
 
 Source: `docs/security.md`, `docs/decisions.md` D100.
 """
@@ -37,7 +38,9 @@ def confirm_untrusted_calls(
     if distrust is None:
         return
 
+    # No call runs on the bench while a turn runs, so do not ask the user for nothing.
     active.refuse_while_running()
+
     match cell_questions.ask_action(_make_prompt(calls, distrust)):
         case Answered(value="run"):
             return

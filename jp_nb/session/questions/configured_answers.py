@@ -4,9 +4,9 @@ They are the settings `conversation.tools.NAME.questions.ID.answer`. `NAME` is t
 asks; `*` is code of a cell. `ID` is the id of a question, or of a field of a form. So a user can
 configure a whole answer, or only some fields of a form.
 
-The types of answers (`toolkit/question_types/`) check them: `misfit` is None if an answer is
-valid, `problems` has the errors by field (with "" for the whole form), and `normalized` puts
-the value of an option in place of its label.
+Questions and types of answers (`toolkit/question_types/`) check them: `misfit` is None if an answer
+is valid, `problems` has the errors by field (with "" for the whole form), and `normalized` puts
+the value of an option in place of its label. Each error names the setting that the user can change.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -101,10 +101,11 @@ class ConfiguredAnswers:
         return format_path(("conversation", "tools", self._tool, "questions", name, "answer"))
 
     def raise_field_problem(self, problems: Mapping[str, str], configured: Answers) -> NoReturn:
-        """Raise a `ConfigError` for a configured field, because the user can change that one.
+        """Raise a `ConfigError` for a form whose `configured` fields and defaults do not fit.
 
-        It is the first configured field with a problem, or, if only other fields or the whole form
-        have problems, the first configured field with all these problems.
+        Without a user, the defaults answer the fields that are not configured. Only a configured
+        field has a setting, so the error names the first one with a problem. If only other fields
+        or the whole form have problems, it names the first configured field, and lists them all.
         """
         for field_id, problem in problems.items():
             if field_id in configured:

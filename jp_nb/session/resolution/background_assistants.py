@@ -1,5 +1,8 @@
 """Assistants of background requests: inquiries and summaries.
 
+An *inquiry* is a question of a tool that a model answers. A summary is written by a model for a
+compaction. An *assistant* has the settings of such a request: system prompt, model, and limits.
+
 The assistant of an inquiry is merged from `assistant`, `conversation.inquiry.assistant`, and the
 table `conversation.tools.<tool>.questions.<id>.target`. A later text, model, or limit replaces
 the earlier one. Parameters are merged by name. Sections and instructions are appended (D91).
@@ -22,13 +25,18 @@ def build_inquiry_assistant(config: AppConfig) -> Assistant:
     """Return the assistant for questions that have no settings of their own."""
     changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
+    # In the settings of all inquiries, a limit of 0 inherits that of the conversation.
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
-        del request["max_response_bytes"]  # 0 inherits the limit of the conversation
+        del request["max_response_bytes"]
+
     return _merge_overrides(_with_background_retries(config.assistant), changes)
 
 
 def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
-    """Return `base` with the settings of `target`, in which a limit of 0 removes the limit."""
+    """Return the assistant for a question with settings of its own, the table `target`.
+
+    `base` is the assistant of the other inquiries. In `target`, a limit of 0 removes the limit.
+    """
     return _merge_overrides(base, _dump_overrides(target))
 
 
@@ -61,5 +69,7 @@ def _dump_overrides(overrides: AssistantOverrides) -> Partial:
 def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
     if not changes:
         return assistant
+
+    # `merge_partials` finds the merge rule of each setting by its path from the root.
     below = {"assistant": assistant.model_dump(mode="json")}
     return Assistant.model_validate(merge_partials(below, {"assistant": changes})["assistant"])

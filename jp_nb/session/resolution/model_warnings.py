@@ -1,4 +1,7 @@
-"""Warnings about the current model, from the model list of its provider: it ends, or writes less.
+"""Warnings about models from the model list of their provider.
+
+The provider has announced the end of the current model or of one that has an alias, or the current
+model writes shorter answers than the configuration asks for.
 
 Source: `docs/guide.md`, `docs/decisions.md` D107.
 """
@@ -19,7 +22,7 @@ def list_model_warnings(
 ) -> list[str]:
     """Return the warnings about `current`, the entry of the current model in the list `listed`.
 
-    A model that the configuration names only as an alias may end too.
+    The other models of `provider` that have an alias may end too.
     """
     warnings = [_format_deprecation(current), _format_output_limit(current, config)]
     warnings += _iter_alias_warnings(listed, provider, config)
@@ -45,7 +48,7 @@ def _iter_alias_warnings(listed: ModelList, provider: str, config: AppConfig) ->
     for alias in aliases:
         with suppress(ConfigError):  # reported when the alias is used
             model = resolve_model(alias, aliases)
-            is_current = model == resolve_model(current, aliases)
+            is_current = model == resolve_model(current, aliases)  # it has its own warning
             if is_current or model.provider != provider:
                 continue
 

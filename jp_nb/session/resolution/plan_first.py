@@ -1,4 +1,7 @@
-"""Turns that begin with a plan: the tool for plans, and the state of an interrupted turn.
+"""Turns that begin with a plan (`%%jp --plan`): check the tool for plans, and restore the state.
+
+Such a turn changes nothing until the user has approved a plan. The model submits it with the
+built-in tool `submit_plan`, whose `plan_argument` is the name of the argument with the plan.
 
 Source: `docs/turns.md` (plan first).
 """
@@ -36,7 +39,8 @@ def require_plan_tool(tools: ToolSet) -> None:
 def read_turn_plan(request: ChatRequest, stream: ConversationStream, *, trusted: bool) -> TurnPlan:
     """Return the state of the plan of the last turn in `stream`, which `request` began.
 
-    If the record is not `trusted`, an approval in it does not count: the user is asked again.
+    Each run of a turn begins with it. A turn that is resumed may already have an approved plan. If
+    the record is not `trusted`, an approval in it does not count: the user is asked again.
     """
     is_approved = trusted and has_approved_plan(stream.current_turn())
     return TurnPlan(is_required=begins_with_plan(request), is_approved=is_approved)

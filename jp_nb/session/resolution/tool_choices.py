@@ -1,7 +1,12 @@
-"""Check the tool choice of a request: the tool that the model must call, or may not.
+"""Check the tool choice of a request against the available tools.
 
-A choice is `auto`, `none`, `required`, or `tool:NAME`. It is configured (`assistant.tool_choice`),
-or given for one turn (`%%jp -u NAME`).
+A choice says if the model may call tools (`auto`), may not (`none`), must call any (`required`), or
+must call one of them (`tool:NAME`). It is configured (`assistant.tool_choice`), or given for one
+turn (`%%jp -u NAME`).
+
+The `ToolSet` has the tools that the request offers, in `tools`. These are the tools that are on,
+and the one that is configured as the choice. `missing` has the reason why an enabled tool is not
+available.
 
 Source: `docs/turns.md`, `docs/decisions.md` D107.
 """
@@ -18,9 +23,9 @@ from jp_nb.errors import ConfigError, UsageError
 
 
 def read_configured_choice(choice: str, tools: ToolSet) -> ToolChoice:
-    """Return the choice in `assistant.tool_choice`.
+    """Return the choice `choice` in `assistant.tool_choice`, which has the plain name of a tool.
 
-    A tool named there is offered even if it is turned off.
+    The tool need not be on: `tools` has it too, unless its settings forbid to turn it on.
 
     Raises:
         ConfigError: The tool is not available.
@@ -54,8 +59,8 @@ def check_requested_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet
     name = choice.removeprefix("tool:")
     _check_tool_name(name, config)
 
-    # A tool is on if the user or the configuration has turned it on. It may still be missing.
-    is_on, _ = config.conversation.get_tool_state(name)
+    # `tools` may have a tool that is off, as the configured choice. `-u` does not turn it on.
+    is_on = config.conversation.get_tool_state(name).is_on
     if is_on and name in tools.tools:
         return choice
 
