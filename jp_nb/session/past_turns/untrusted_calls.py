@@ -38,7 +38,7 @@ def confirm_untrusted_calls(
     if distrust is None:
         return
 
-    # No call runs on the bench while a turn runs, so do not ask the user for nothing.
+    # While a turn runs, the calls would be refused after the user has decided.
     active.refuse_while_running()
 
     match cell_questions.ask_action(_make_prompt(calls, distrust)):

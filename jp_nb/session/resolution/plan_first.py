@@ -39,7 +39,7 @@ def require_plan_tool(tools: ToolSet) -> None:
 def read_turn_plan(request: ChatRequest, stream: ConversationStream, *, trusted: bool) -> TurnPlan:
     """Return the state of the plan of the last turn in `stream`, which `request` began.
 
-    Each run of a turn begins with it. A turn that is resumed may already have an approved plan. If
+    A turn that is resumed may already have an approved plan. If
     the record is not `trusted`, an approval in it does not count: the user is asked again.
     """
     is_approved = trusted and has_approved_plan(stream.current_turn())

@@ -1,8 +1,8 @@
 """Read the attachments of a configuration: files, and values of the notebook.
 
-The setting `conversation.attachments` is a list of URLs. Each turn reads the files again. Values of
-the notebook are described on the cell's thread first (`values.describe`), because only there the
-user's objects may be used.
+The setting `conversation.attachments` is a list of URLs. Those of files are like `file://notes.md`,
+and each turn reads the files again. Those of values are `value:NAME`. They are described on the
+cell's thread first (`values.describe`), because only there the user's objects may be used.
 
 Source: `docs/configuration.md`.
 """
@@ -28,7 +28,9 @@ ATTACHMENTS_PATH: Final = "conversation.attachments"
 
 
 class TurnAttachments:
-    """The attachments of turns. Equal attachments are the same objects in each turn.
+    """The attachments of turns.
+
+    Equal attachments are the same tuple in each turn: then providers need not render them again.
 
     Attributes:
         values: The values of the notebook that are attached.
@@ -38,7 +40,7 @@ class TurnAttachments:
         self._files = files
         self._reader = Attachments()
         self.values = AttachedValues()
-        # The last attachments with values. Equal ones stay the same objects.
+        # The last attachments with values. Those of files only are kept by `self._reader`.
         self._last: tuple[Attachment, ...] = ()
 
     def read(self, config: AppConfig) -> tuple[Attachment, ...]:
@@ -75,7 +77,7 @@ class TurnAttachments:
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         layer_name = None
         file = None
-        for layer in self._files.load_layers():
+        for layer in self._files.load_layers():  # the weakest first
             if error.url in _list_attachments(layer):
                 layer_name = layer.name
                 file = layer.file
@@ -85,6 +87,9 @@ class TurnAttachments:
 
 
 def _list_attachments(layer: Layer) -> list[str]:
-    """Return the URLs of `layer`, which may have written them in another form."""
+    """Return the URLs of `layer`, in the form that errors have.
+
+    A layer may also have tables in place of URLs, and a merge strategy around the list.
+    """
     written = get_path(layer.partial, ATTACHMENTS_PATH) or []
     return validate_config({"conversation": {"attachments": written}}).conversation.attachments

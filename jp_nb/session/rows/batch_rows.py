@@ -68,7 +68,7 @@ class BatchRows:
         else:
             self._results[key] = result
 
-    def count(self, progress: RowProgress) -> None:
+    def set_counts(self, progress: RowProgress) -> None:
         """Set the counts of `progress` from the results so far."""
         results = [self._results.get(key) for key in self._keys if key]
         completions = [result for result in results if isinstance(result, Completion)]

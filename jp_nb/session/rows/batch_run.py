@@ -7,6 +7,7 @@ file finds the batches, waits for them, and submits only what is in none.
 `BatchRows` (`batch_rows.py`) has the prompts and the results by key, the digest of a prompt.
 `ModelBatches` (`agent/model_requests/model_batches.py`) is the batch API: it submits a batch of
 request bodies by key, reads the state of a batch, and yields the answers of an ended one by key.
+The `rows` of a `SubmittedBatch` are such keys.
 
 Source: `docs/rows.md`.
 """
@@ -99,7 +100,7 @@ class BatchRun:
         is_partial = False
         try:
             self._rows.read(self._row_prompts, self._task, self._cache)
-            self._rows.count(self._progress)
+            self._rows.set_counts(self._progress)
             self._find_batches()
             self._submit_rows()
             self._wait_for_batches()
@@ -137,7 +138,9 @@ class BatchRun:
             except KeyboardInterrupt:
                 submitting.result()  # otherwise the batch is paid, and its id is not known
                 raise
-        self._rows.count(self._progress)
+
+        # Requests that are too large for a batch have failed.
+        self._rows.set_counts(self._progress)
 
     async def _submit_batch(self, bodies: dict[str, Any]) -> None:
         """Submit a batch, and write its id to the cache file."""
@@ -272,7 +275,7 @@ class BatchRun:
 
         try:
             entries = receive_entries(answer, add)
-            if isinstance(entries, Retry):
+            if isinstance(entries, Retry):  # no request of a batch is sent again
                 raise ProviderError(f"the provider asks for another request: {entries.reason}")
             return read_completion(self._task, entries, usage)
         except JpNbError as exc:
@@ -297,7 +300,7 @@ class BatchRun:
 
         self._open_batches.remove(batch)
         self._answered_counts.pop(batch.id, None)
-        self._rows.count(self._progress)
+        self._rows.set_counts(self._progress)
 
     def _show(self) -> None:
         count = len(self._open_batches)

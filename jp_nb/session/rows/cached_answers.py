@@ -30,10 +30,11 @@ log = logging.getLogger(__name__)
 def make_cache_key(task: CompletionTask, prompt: RowPrompt) -> str:
     """Return the digest of everything that the answer depends on."""
     model = task.model
+    parameters = json.dumps(asdict(model.parameters), default=str)
     basis: dict[str, JsonValue] = {
         "model": model.full_name,
         "system": list(model.system),
-        "parameters": json.loads(json.dumps(asdict(model.parameters), default=str)),
+        "parameters": json.loads(parameters),
         "schema": None if task.form is None else task.form.schema,
         "prompt": prompt.text,
         "images": [image.digest for image in prompt.images],
@@ -67,12 +68,14 @@ def _read_cached(stored: dict[str, Any], form: AnswerForm | None) -> Completion 
     value: Any = data
     if form.type is not None:
         try:
+            # As JSON, a date may be a text, also in strict types.
             value = form.type.validate_json(encode_utf8(compact_json(data)))
         except Exception:  # a validator is the user's code; the model is asked again
             log.debug("a cached answer does not fit its type", exc_info=True)
             return None
 
-    return Completion(compact_json(data), value, data, usage, model, cached=True)
+    text = compact_json(data)
+    return Completion(text, data=value, json=data, usage=usage, model=model, cached=True)
 
 
 def _read_usage(stored: JsonValue) -> Usage:

@@ -44,9 +44,10 @@ class PlainProgress:
     def show(self, progress: RowProgress) -> None:
         """Print a line for each further tenth of the rows that is done."""
         total = progress.total
-        if total is None or total < PLAIN_STEPS:
+        if total is None or total < PLAIN_STEPS:  # only the final counts
             return
 
+        # The line with the final counts, which `finish` prints, is that of the last step.
         steps = min(progress.done * PLAIN_STEPS // total, PLAIN_STEPS - 1)
         for step in range(self._shown_steps + 1, steps + 1):
             rows = total * step // PLAIN_STEPS

@@ -25,7 +25,8 @@ class PromptTemplate:
     """A text with the names of columns in braces.
 
     Attributes:
-        parts: Literal texts, each with the name of the column after it; None at the end.
+        parts: Literal texts, each with the name of the column after it. The name is None at the
+            end of the template and after a literal brace, where Python's parser divides a text.
     """
 
     parts: tuple[tuple[str, str | None], ...]

@@ -14,8 +14,9 @@ from typing import Any
 class InterruptSafeLock:
     """Lock for short blocks. An interrupt that arrives in a block takes effect at its end.
 
-    Only the main thread handles signals, so only there the lock replaces the handler. The order
-    matters: the handler is replaced before the lock is acquired, and put back after it is released.
+    Only the main thread handles signals, so only there the lock replaces the handler. It does so
+    before it is acquired, and puts the handler back after it is released. In another order, an
+    interrupt between the two steps would leave the lock held forever.
     """
 
     def __init__(self) -> None:
