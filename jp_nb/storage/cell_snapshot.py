@@ -82,6 +82,7 @@ def read_started_cells() -> list[str]:
     if not path:
         return []
 
+    # Other events may be long, and are not parsed.
     lines = read_regular(Path(path), max_bytes=MAX_NOTEBOOK_BYTES).splitlines()
     events = [json.loads(line) for line in lines if line.startswith(b'{"cell"')]
     return [str(event["key"]) for event in events if "key" in event]

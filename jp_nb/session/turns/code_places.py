@@ -23,9 +23,11 @@ class CodePlaces:
     def __init__(self, label_of: Callable[[str], str | None]) -> None:
         self._label_of = label_of
         paths = sysconfig.get_paths()
-        kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages are inside the library
+        # The folders of packages first, because they are inside that of the standard library.
+        kinds = ("purelib", "platlib", "platstdlib", "stdlib")
         self._libraries = [Path(paths[kind]) for kind in kinds]
-        self._libraries.append(Path(__file__).parents[3] / "jp_nb")
+        # This package, which may be installed from a folder of its source.
+        self._libraries.append(Path(__file__).parents[2])
 
     def is_own(self, filename: str) -> bool:
         """Return True for a file with own code: a cell, or a file outside of the libraries."""
@@ -34,7 +36,7 @@ class CodePlaces:
         return not filename.startswith("<frozen ") and self._find_library(filename) is None
 
     def _find_library(self, filename: str) -> Path | None:
-        """Return the folder of installed libraries that has the file; None if none has."""
+        """Return the first folder of installed libraries that has the file; None if none has."""
         path = Path(filename)
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 

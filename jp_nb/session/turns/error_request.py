@@ -4,6 +4,10 @@
 source lines of the user's code (`error_traceback.py`), and the values of the names in the failing
 lines (`failed_values.py`). All sections have limits, and secrets are hidden, also in source code.
 
+The *chain* of an error has the exceptions that led to it, the oldest first (`error_chain.py`). Each
+has its calls (`ErrorCall`), with the place of each. The *raw cell* is the source of the cell as the
+user wrote it. IPython may have run another one, as it translates lines such as `!ls`.
+
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
 
@@ -83,6 +87,7 @@ class ErrorRequest:
         `fixes`, the model is asked to propose an edit of the cell.
         """
         room = max(room, MIN_CHARS)
+        # The rest is for the headings.
         sections = [
             *self._make_cell_sections(room * 3 // 10),
             self._make_traceback_section(room * 4 // 10),
@@ -96,7 +101,7 @@ class ErrorRequest:
 
     def _make_edit_request(self, question: str) -> str:
         """Return the request for an edit, with the id and version of the cell, if it is known."""
-        from jp_nb.toolkit.editing.document_cells import cell_version
+        from jp_nb.toolkit.editing.document_cells import cell_version  # only `%jp fix` needs it
 
         last = self._last
         cell_text = FIND_CELL_TEXT
@@ -107,7 +112,10 @@ class ErrorRequest:
         return "\n".join(filter(None, [question.strip(), FIX_TEXT, cell_text]))
 
     def write_for_user(self, question: str = "", *, command: str = "why") -> str:
-        """Return the request as the user knows it: the question, and the name of the error."""
+        """Return the short text that shows the request to the user: the question, and the error.
+
+        The error is a line like `why: KeyError: 'price'`, with the `command` in front.
+        """
         error = self._last.error
         text = format_error(error, self._places)[:MAX_SHOWN_EXCEPTION_CHARS]
         lines = hide_in_text(text, self._hide).splitlines() or [""]
@@ -125,7 +133,7 @@ class ErrorRequest:
             return
 
         heading = cell.label or "the cell"
-        failing = range(0)
+        failing = range(0)  # the numbers of the lines to mark
         if cell.line is not None:
             heading += f", which failed at line {cell.line}"
             failing = range(cell.line, cell.line + 1)
@@ -137,14 +145,14 @@ class ErrorRequest:
     def _find_cell(self) -> _FailedCell:
         """Return the cell of the first call that is in a cell, or of a syntax error.
 
-        Its source is as the user wrote it, unless IPython has changed the failed line, such as
-        `!ls`: then it is the source that IPython made.
+        Its source is the raw cell, unless IPython has changed the failed line: then it is the
+        source that IPython made.
         """
         raw_cell = self._last.raw_cell
         error = self._last.error
         calls = list_error_calls(error, self._places)
         places = [(call.summary.filename, call.summary.lineno) for call in calls]
-        if isinstance(error, SyntaxError) and error.filename:
+        if isinstance(error, SyntaxError) and error.filename:  # this code never ran
             places.append((error.filename, error.lineno))
 
         for filename, line in places:
@@ -169,7 +177,7 @@ class ErrorRequest:
         lines: list[str] = []
         for error, is_cause in self._chain:
             lines += writer.format_with_calls(error, room_for_each_error)
-            if error is not self._last.error:
+            if error is not self._last.error:  # the end of the chain
                 relation = _CAUSED if is_cause else _HANDLED
                 lines += ["", relation, ""]
         return DataSection("traceback, most recent call last", "\n".join(lines))

@@ -1,5 +1,11 @@
 """The values of the names in failed lines, for the model.
 
+An error has a chain: the exceptions that led to it, the newest last. Each has its calls, which have
+the frame with the variables, and the place of the failed line (`ErrorCall`).
+
+Secrets are hidden in three ways: a whole value by its name or form (`NotebookSecrets.name`), parts
+of a value while it is described (`privacy`), and secrets in the finished text (`hide_in_text`).
+
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """
 
@@ -55,7 +61,10 @@ def list_named_values(chain: Sequence[ChainedError], places: CodePlaces) -> list
 
 
 def _iter_nearest_calls(chain: Sequence[ChainedError], places: CodePlaces) -> Iterator[ErrorCall]:
-    """Yield the last calls of own code, of each exception from the newest one on."""
+    """Yield the last calls of own code, of each exception from the newest one on.
+
+    A call has one failed line. The line of the last call raised the exception.
+    """
     for error, _ in reversed(chain):
         calls = list_error_calls(error, places)
         own_calls = [call for call in calls if places.is_own(call.summary.filename)]

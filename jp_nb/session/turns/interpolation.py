@@ -22,7 +22,8 @@ def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) ->
 
     The expressions are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and
     `{{name[1:5]}}`. A string is inserted as it is, other values are described within `budget`.
-    `\{{` is literal, and single braces are unchanged.
+    `\{{` is literal, and single braces are unchanged. An expression does not continue in the next
+    line.
 
     Raises:
         UsageError: A name or a part of it does not exist, or an expression is not valid.
@@ -43,22 +44,21 @@ def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) ->
 def _replace_expressions(line: str, replace: Callable[[str], str]) -> Iterator[str]:
     """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
     position = 0  # the beginning of the part that is not yet yielded
-    last_end = line.rfind("}}")
     while (start := line.find("{{", position)) >= 0:
-        is_literal = line[position:start].endswith("\\")
-        is_unclosed = start + 2 > last_end
-
-        if is_literal:
-            yield f"{line[position : start - 1]}{{{{"
+        if line[position:start].endswith("\\"):
+            yield line[position : start - 1] + "{{"
             position = start + 2
-        elif is_unclosed:
-            break
-        else:
-            end = line.find("}}", start + 2)
-            expression = line[start + 2 : end].strip()
-            yield line[position:start] + replace(expression)
-            position = end + 2
+            continue
 
+        end = line.find("}}", start + 2)
+        if end < 0:
+            break
+
+        expression = line[start + 2 : end].strip()
+        yield line[position:start] + replace(expression)
+        position = end + 2
+
+    # After unclosed braces, others may still be literal.
     yield line[position:].replace("\\{{", "{{")
 
 
@@ -66,7 +66,7 @@ def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
     """Return the value of a name with attributes and subscripts, without calls."""
     try:
         return read_value_path(expression).follow(namespace)
-    except NotAValuePath as exc:
+    except NotAValuePath as exc:  # its text is the expression
         raise UsageError(
             f"{{{{{exc}}}}} is not a name. Write a name with attributes and subscripts, such as "
             r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for "

@@ -7,6 +7,13 @@ and `%jp retry` use the same steps.
 The parts for these steps, such as the resolver, are made once for a session, so `TurnRunner` has
 them as attributes. `%load_ext` does not load this module.
 
+Words:
+
+- The turns of several threads wait in the *line* (`active.line`), so that one runs at a time.
+- The *options* of a turn, such as `-m` and `-t`, are recorded as changes of the configuration. If
+  the turn ends without an answer, its loop reverts them, so it gets their number.
+- A turn has the tools of `%jp fix` only for itself. They are off after it (`turn_tools.py`).
+
 Source: `docs/architecture.md`, `docs/guide.md`.
 """
 
@@ -102,6 +109,7 @@ class TurnRunner:
         self._agent = self.runner.agent
         self._front_end = self.runner.front_end
         self.turn_contexts = TurnContexts(host, active, self.runner)
+        # The line refuses a thread that a tool of the running turn waits for.
         active.line.find_tool_threads = self.runner.find_tool_threads
 
         self.host_notices = HostNotices(active, self.runner)
@@ -182,6 +190,9 @@ class TurnRunner:
     def require_ready(self) -> None:
         """Apply configuration files that were not valid when the conversation was opened.
 
+        Such a conversation began without any settings. If it is still empty, a new one with the
+        settings of the files replaces it.
+
         Raises:
             UsageError: A turn runs.
             ConfigError: The files are still not valid.
@@ -206,6 +217,7 @@ class TurnRunner:
         `keep` is called with the turn, also if it fails.
         """
         self.require_ready()
+        # The cell may show that it starts the tools of the turn. That ends if no turn begins.
         with self.runner.output.ending_early():
             switch_turn_tools_off(self._active)  # of a turn that a dying kernel left
             with self._active.files.read_once():  # each configuration file
@@ -238,7 +250,7 @@ class TurnRunner:
         if next_conversation is not None:
             next_conversation.activate(active, draft.settings)
 
-        self.reruns.remember_start(turn_request.cell)
+        self.reruns.remember_start(turn_request.cell)  # before the request is recorded
         active.notices += [*draft.changes.notices, *active.files.notices.take()]
         if next_conversation is not None and next_conversation.is_new:
             self._conversations.announce_left_settings(previous, asks=True)
@@ -306,7 +318,7 @@ class TurnRunner:
             resolved,
             context,
             answer,
-            config_changes=len(turn.taken_back),
+            config_changes=len(turn.taken_back),  # were reverted, and apply again
             recorded=recorded,
             plan=read_turn_plan(turn.request, stream, trusted=self._active.trust.trusted),
         )
@@ -339,7 +351,8 @@ class TurnRunner:
         plan: TurnPlan,
     ) -> TurnLoop:
         """Return the loop of a turn in the active conversation; its display is ready."""
-        self._active.journal_use.write()  # before the first call of a tool starts
+        # The journal, a file that survives the kernel, has the turn before its first tool starts.
+        self._active.journal_use.write()
         record = TurnRecord(
             self._active.document.conversation, context, last_host=self.host_notices.last_host
         )

@@ -30,10 +30,13 @@ def mark_turn_tools(names: Sequence[str]) -> JsonObject:
 
 
 def list_tools_for_turn(active: ActiveConversation) -> list[str]:
-    """Return the tools of `cells`, and those that it needs, which are off."""
+    """Return the tools of `cells`, and those that it needs, which are off now.
+
+    They are those that a turn with this toolset switches on.
+    """
     conversation = active.settings.config.conversation
     names = conversation.list_switched_tools(TURN_TOOLSET, on=True)
-    return [name for name in names if not conversation.get_tool_state(name)[0]]
+    return [name for name in names if not conversation.get_tool_state(name).is_on]
 
 
 def switch_turn_tools_off(active: ActiveConversation) -> None:
@@ -47,7 +50,7 @@ def switch_turn_tools_off(active: ActiveConversation) -> None:
 
     conversation = active.settings.config.conversation
     known = conversation.list_switched_tools(TURN_TOOLSET, on=True)
-    left = [name for name in known if name in marked and conversation.get_tool_state(name)[0]]
+    left = [name for name in known if name in marked and conversation.get_tool_state(name).is_on]
     if left:
         active.notices += active.settings.change(*[Directive("no_tool", name) for name in left])
 

@@ -3,6 +3,9 @@
 `prepared_answer_tables.py` describes the tables of the file, and reads them. The decisions of a
 file, and their order of priority, are in `answers_content.py`.
 
+The steps of the reading are functions of their own: some callers need the bytes, for which the user
+consents to the file, or the text, whose comments an inbox keeps.
+
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
 
