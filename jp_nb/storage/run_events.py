@@ -10,7 +10,8 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…},
      "turn": 0, "words": "…", "arguments": {…}}         decision that no user could make
     {"cassette": "/…/talk.cassette.jsonl", "used": [3], "added": 1, "anew": true}
-                                                        replayed exchanges, and number of new ones
+                                                        replayed exchanges, and number of new ones;
+                                                        `anew` if all are recorded again
     {"request": "anthropic", "input": 90, "output": 20} a request to a provider, and its tokens
     {"call": "call_1", "tool": "publish"}               a tool call that runs now
     {"call": "call_1", "tool": null}                    its end

@@ -68,7 +68,7 @@ def remove_frame(text: str) -> str:
     end_line = f"{prefix}end{suffix}"
     text_without_note = text[: note.start()] + text[note.end() :]
 
-    shown = list[str]()
+    shown: list[str] = []
     for line in text_without_note.split("\n"):
         if line == end_line:
             continue

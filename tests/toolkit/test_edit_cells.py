@@ -382,6 +382,23 @@ async def test_code_runs_only_with_the_consent_to_run_and_up_to_the_first_error(
     assert "It ran." in outcome.content
 
 
+@pytest.mark.req("CELL-25")
+async def test_cell_that_a_later_edit_deletes_does_not_run() -> None:
+    document = edited("one", THIS)
+    edits = [
+        replace(document, "a", "seen = 'ran'", run=True),
+        {"op": "delete", "cell": "a", "version": "same"},
+    ]
+    review = await review_of(document, *edits)
+    notebook = FakeNotebook({}, edited=document)
+    decision = make("edit_decision", review, frozenset({1, 2}), may_run=True)
+    context = jp.ToolContext("edit_cells", notebook=notebook, edit_decision=decision)
+    arguments = {"edits": edits, "why": "W"}
+    outcome = await new_tool("edit_cells").run(arguments, context, InlineCell())
+    assert "Not run, because the cell is deleted." in outcome.content
+    assert "It ran." not in outcome.content
+
+
 @pytest.mark.req("CELL-32")
 async def test_record_keeps_no_secret_of_the_source_before() -> None:
     key = "sk-ant-api03-" + "a1B2" * 20

@@ -31,7 +31,10 @@ class FileNotices:
 
     @contextmanager
     def discard(self) -> Iterator[None]:
-        """Discard the notices that the `with` block adds, so that they can be added again later."""
+        """Discard the notices that the `with` block adds, so that they can be added again later.
+
+        A command reads files in such a block if it shows the same facts itself.
+        """
         notices = list(self.texts)
         seen = set(self._seen)
 

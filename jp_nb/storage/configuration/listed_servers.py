@@ -1,7 +1,8 @@
 """The servers in files of other applications that the setting `providers.mcp_files` lists.
 
 Each file becomes a layer of the configuration. A file that may have come with a cloned folder needs
-the user's consent, because a server is a program that runs.
+the user's consent, because a server is a program that runs. Without it, the file is *pending*: its
+layer does not apply, and `%jp trust` shows its servers and asks.
 
 Source: `docs/mcp.md`, `docs/configuration.md`.
 """
@@ -54,8 +55,9 @@ class ListedServers:
         server_layers: list[Layer] = []
         for listed in list_files(layers):
             layer = self._server_layers.read(listed, self._workspace.root, taken_names)
-            if layer is None:
+            if layer is None:  # unreadable, or no server is left
                 continue
+            # Also without consent: the consent to one file does not change the servers of another.
             taken_names.update(list_server_names(layer))
 
             path = locate_servers(listed, self._workspace.root)
@@ -82,4 +84,5 @@ class ListedServers:
 
         Without consent, the file becomes pending.
         """
-        return self._consents.check(path, make_content(layer), list(list_leaves(layer)))
+        settings = list(list_leaves(layer))  # path and value of each, which the user reads
+        return self._consents.check(path, make_content(layer), settings)

@@ -47,7 +47,7 @@ class JournalHeader:
         notebook: Path of the notebook, or "".
         file: Identity of the notebook's file, which a copy does not share; "" if there is none.
         base: Number of entries before the first one of the journal.
-        base_digest: Digest of these entries (`EntriesDigest`).
+        base_digest: Digest of these entries (`EntriesDigest`), stored as `mark`.
         folder: The kernel's folder, if no notebook stores the conversation; else "".
     """
 
@@ -137,7 +137,10 @@ def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
 
 
 def format_call_lines(signature: JsonValue, progress: Mapping[str, CallProgress]) -> bytes:
-    """Return the lines with the `progress` of calls, by their event ids."""
+    """Return the lines with the `progress` of calls, by the event ids of their requests.
+
+    Each has the signature of the record, because lines after the last signature do not count.
+    """
     lines = [
         format_journal_line(signature=signature, call=each.to_json(call))
         for call, each in progress.items()
@@ -171,7 +174,8 @@ def read_journal(data: bytes) -> JournalContents | None:
             case {"conversation": {"id": str()} as conversation}:  # such as a new title
                 header = replace(header, conversation=conversation)
             case {"signature": str() | None as signature, **others}:
-                # A call has ended. Those that are still open are written again after it.
+                # A call has ended. The writer repeats the progress of the calls that are still open
+                # in lines after this one.
                 if any(entry.get("type") == "tool_call_response" for entry in entries):
                     contents.calls.clear()
 

@@ -5,6 +5,9 @@ result is checked as settings, and gets a name that is valid in `providers.mcp`.
 application grants a permission: keys such as `autoApprove` are named and ignored. A value of the
 wrong type is a problem of its entry only.
 
+An *input* is a value for which an application asks the user, with a label. An entry refers to it as
+`${input:ID}`.
+
 Source: `docs/mcp.md`, Import what you have.
 """
 
@@ -96,7 +99,7 @@ def read_server_entry(
 
 
 def _select_used_inputs(settings: JsonObject, inputs: Mapping[str, str]) -> JsonObject:
-    """Return the labels of the `inputs` that the settings refer to, as `${input:ID}`."""
+    """Return the labels of the `inputs` that the settings refer to."""
     references = list_references(list(_iter_texts(settings)))
     used = {reference.name for reference in references if reference.kind == "input"}
     return {key: label for key, label in inputs.items() if key in used}

@@ -167,6 +167,7 @@ class ServerEntryReader:
         self._settings["arguments"] = words
 
     def _read_variables(self, key: str, value: JsonValue) -> None:
+        """Read the names of the kernel's environment variables that the server gets."""
         names: list[JsonValue] = [*_read_texts(key, value)]
         self._settings["variables"] = names
 
@@ -220,6 +221,9 @@ class ServerEntryReader:
     def _note_other(self, key: str, short_key: str) -> None:
         """Note a key that is no setting here, with the reason if it has a meaning elsewhere."""
         shown = one_line(key, limit=40)
+        # Such as its folders. The key that turns the sandbox on has a note.
+        is_sandbox_detail = short_key.startswith("sandbox")
+
         if short_key in _GRANTING:
             self.notes.append(f"ignored: {shown} (it grants nothing here)")
         elif short_key in _RESTRICTING:
@@ -228,7 +232,7 @@ class ServerEntryReader:
             )
         elif short_key == "headershelper":
             self.notes.append(f"ignored: {shown} (a program that prints headers is not run)")
-        elif short_key not in _MEANINGLESS and not short_key.startswith("sandbox"):
+        elif short_key not in _MEANINGLESS and not is_sandbox_detail:
             self._ignored.append(key)
 
 

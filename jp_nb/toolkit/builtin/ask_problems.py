@@ -226,6 +226,7 @@ def _find_text_problem(text: str, name: str) -> str | None:
     if name not in ("context", "description") and len(text.splitlines()) > 1:
         more = " Move further lines into `context`." if name == "question" else ""
         return f"has several lines: write a single line.{more}"
+    # It also spells spaces at the ends.
     if name == "id" and spell_invisible(text) != text:
         return "starts or ends with a space, or contains invisible characters."
     return None

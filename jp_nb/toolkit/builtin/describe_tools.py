@@ -27,7 +27,7 @@ class DescribeTools(Tool):
         "source": "builtin",
         "enable": {"state": True, "allow_toggle": "never"},
         "run": "unattended",
-        # Without `results_file_link`, which JP sets, because a notebook has no such setting.
+        # JP, whose settings these are, also sets `results_file_link`. A notebook has no use for it.
         "style": {"hidden": True, "inline_results": "off", "parameters": "off"},
         "description": DESCRIBE_TOOLS_DESCRIPTION,
         "parameters": {

@@ -1,4 +1,4 @@
-"""Run the cells of applied edits, if the user allows it.
+"""Run the cells of applied edits, after the user has allowed it (`cell_proposals.py`).
 
 Source: `docs/cells.md`.
 """
@@ -62,15 +62,20 @@ async def run_edited_cells(
 ) -> EditRuns:
     """Run the cells that the model wants to run, in order, up to the first error.
 
-    A cell with several edits runs once, with the source after its last edit.
+    A cell with several edits runs once, with the source after its last edit. A cell does not run if
+    another user edited it right after the edits (`changed.merged`): nobody has reviewed that code.
     """
     runs = EditRuns()
     final_sources = {planned.edit.target: planned.after for planned in plan.edits}
+    deleted = {planned.edit.target for planned in plan.edits if planned.edit.kind == "delete"}
     has_failed = False
 
     for planned in plan.edits:
         edit = planned.edit
-        if not edit.is_run or edit.target in runs.started_targets or edit.kind == "delete":
+        if not edit.is_run or edit.target in runs.started_targets:
+            continue
+        if edit.target in deleted:
+            runs.ends[edit.number] = "not run, because the cell is deleted"
             continue
 
         cell_id = changed.get_cell_id(edit)

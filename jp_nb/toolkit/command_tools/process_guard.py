@@ -51,11 +51,12 @@ class ProcessGuard:
             self._start()
 
     def add(self, group: int) -> None:
-        """Let the guard end the process group `group` when this process ends."""
+        """Let the guard end the process group `group` when this process ends. After `start`."""
         self._write(f"+{group}\n")
 
     def remove(self, group: int) -> None:
         """Forget the process group `group`."""
+        # A fork may call it for a group of its parent, without a guard of its own.
         if self._owner == os.getpid():
             self._write(f"-{group}\n")
 

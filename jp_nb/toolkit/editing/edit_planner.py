@@ -4,6 +4,11 @@ Planning is pure: it computes the source of each cell before and after each edit
 the cells (`cell_order.py`). The user may choose some of the edits, and change their sources. The
 plan is then made again, without the edits that rely on a rejected one.
 
+A cell has a *key*: its id in the document, or a name such as `new:1` for a new cell. These fields
+of an edit (`CellEdit`) are keys: `cell` is the cell that it changes, `key` the one that it inserts,
+and `target` is either. `after` names the *anchor*: the cell after which a cell is inserted or
+moved. The *place* of a cell is the key of the cell before it, or `start`.
+
 Source: `docs/cells.md`.
 """
 
@@ -84,7 +89,7 @@ class _Draft:
     """A cell while the plan is made.
 
     Attributes:
-        key: The id of the cell in the document, or the key of a new cell, such as `new:1`.
+        key: The key of the cell.
         kind: The type of the cell.
         source: The source after the edits so far.
         cell: The cell of the document; None for a new cell.
@@ -103,8 +108,7 @@ class _Draft:
 class _Planner:
     """Makes a plan edit by edit. The drafts are the cells after the edits that were added.
 
-    A cell has a *key*: its id in the document, or a name such as `new:1` for a new cell. A deleted
-    cell keeps its draft, so that a later edit of it gets an error that says so.
+    A deleted cell keeps its draft, so that a later edit of it gets an error that says so.
     """
 
     def __init__(self, document: DocumentCells) -> None:
@@ -196,7 +200,7 @@ class _Planner:
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
-        """Plan a new cell."""
+        """Plan a new cell. An unknown anchor, "", puts it at the end."""
         place = self._order.put(edit.key, self._find_anchor(edit))
         draft = _Draft(edit.key, edit.cell_kind, source, None)
         self._drafts[edit.key] = draft
