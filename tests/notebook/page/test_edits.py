@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import jp_nb as jp
 from tests.kit.kinds import make
 from tests.kit.pages import PagesInProcess
 from tests.notebook.page.page_in_process import pages
@@ -176,3 +177,20 @@ async def test_page_that_is_silent_after_an_edit_is_named_as_the_reason(
     result = await make("page_document", pages.store, "a").change(make("cell_change", (), (), "o1"))
     assert result.outcome == "applied"
     assert "meanwhile: the page did not answer within 0.1 s." in result.note
+
+
+@pytest.mark.req("CELL-20")
+async def test_page_that_is_silent_before_an_edit_is_named_as_the_reason(
+    pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jp_nb.notebook.page_document.READ_TIMEOUT_S", 0.1)
+    pages.view.tells = ["edits"]
+    pages.view.client = "s1"
+    pages.begin()
+    with pytest.raises(jp.ToolError) as caught:
+        await make("page_document", pages.store, "a").read("s1")
+    assert str(caught.value) == (
+        "The cells of the notebook cannot be read: the page did not answer within 0.1 s. "
+        "No edit was applied, and the user was not asked."
+    )
+    assert pages.view.of_type("edit") == []
