@@ -5,8 +5,10 @@ each delta is applied in order, which gives one `Step` each. A path that a delta
 whatever files and variables set. A path in its `uncovers` has the value of the layers below again.
 Invalid settings of the result are a `ConfigError`.
 
-Changes that were read from the notebook file do not apply in full, above all those of an
-*untrusted* record, which someone else may have written (`stored_changes.py`).
+*Stored* changes are those that were read from the notebook file. They do not apply in full, above
+all those of an *untrusted* record, which someone else may have written. `ChangeFilter` gives the
+parts that apply, and notes the others in `ignored` and `problems` (`stored_changes.py`). It also
+has a budget for the work of untrusted changes, so that a record cannot occupy the kernel.
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """
@@ -47,9 +49,10 @@ class Projection:
     Args:
         stream: The conversation with its changes.
         below: Returns the layers below it, lowest first. It is called again after `reload_layers`.
-        trusted: True if stored changes apply in full.
-        is_local: True if this process made the whole conversation.
-        untrusted_count: Number of changes that the record had when it was read; None for all.
+        trusted: True if the user has signed the record. Nothing in it is `ignored` then.
+        is_local: True if this process made the whole conversation, so that no change is stored.
+        untrusted_count: Number of the first changes that are stored ones, and untrusted if the
+            record is; None for all that `stream` has now.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Projection:
         self._layers: list[Layer] | None = None  # None until they are first read
         self._steps: list[Step] = []  # that of the base configuration, then one for each change
         self._reverted = RevertedChanges()
+        # It has the notes and the spent budget of this fold.
         self._filter = ChangeFilter(self._stored, stream)
 
         # Caches of `strip` and `validate`: the last argument, and its result.
@@ -78,26 +82,27 @@ class Projection:
         self._validated: tuple[Partial, AppConfig] | None = None
 
     def if_trusted(self) -> Projection:
-        """Return a projection as if the record were trusted, within the budget.
+        """Return a projection as if the record were trusted, for what `%jp trust` would change.
 
-        It shows what `%jp trust` would change (`untrusted_changes.py`).
+        The budget still limits its work, and changes beyond it are `ignored` there too.
         """
-        other = Projection(self._stream, self.layers)
-        other._stored = self._stored.as_trusted()
-        return other
+        return self._make_variant(self._stream, self._stored.as_trusted())
 
     def until(self, stream: ConversationStream) -> Projection:
         """Return the projection of `stream`, an earlier state of this conversation.
 
         The same changes are untrusted. The layers below are the current ones.
         """
-        other = Projection(stream, self.layers)
-        other._stored = self._stored.first(len(stream.deltas))
-        return other
+        return self._make_variant(stream, self._stored.first(len(stream.deltas)))
+
+    def _make_variant(self, stream: ConversationStream, stored: StoredChanges) -> Projection:
+        variant = Projection(stream, self.layers)
+        variant._stored = stored  # used from the first fold on, which has not begun
+        return variant
 
     @property
     def untrusted_count(self) -> int:
-        """Number of untrusted changes, which are the first ones."""
+        """Number of the first changes that are untrusted; 0 if the record is trusted."""
         return 0 if self._stored.are_trusted else self._stored.count
 
     @property
@@ -131,13 +136,15 @@ class Projection:
         newly_reverted = self._reverted.follow(deltas)
         if newly_reverted or not self._steps:
             self._steps = [self._begin()]
-        # By number of the delta: a repair moves entries, and an untrusted one must stay untrusted.
+        # Changes are known by their number among the changes. A repair of the record may move
+        # entries, and an untrusted change must stay untrusted.
         for number in range(len(self._steps) - 1, len(deltas)):
             self._steps.append(self.make_step(self._steps[-1], deltas[number]))
         return self._steps
 
     def _begin(self) -> Step:
         """Begin the fold again, and return the step of the base configuration."""
+        # A new one, because the notes and the budget are those of all changes that are folded.
         self._filter = ChangeFilter(self._stored, self._stream)
 
         layers = self.layers()
@@ -158,7 +165,10 @@ class Projection:
         return Step(BASE_NUMBER, None, base, below, defaults, after)
 
     def make_step(self, last: Step, delta: ConfigDelta) -> Step:
-        """Return the step of `delta` after `last`. `ignored` names the parts without effect."""
+        """Return the step of `delta` after `last`. It notes the parts without effect in `ignored`.
+
+        A draft of changes calls it too, before they are recorded (`record`).
+        """
         number = last.number + 1
         unchanged = Step(number, delta, Change(), last.below, last.defaults, last.after)
 
@@ -166,6 +176,7 @@ class Projection:
         if number in self._reverted.numbers:
             return replace(unchanged, is_reverted=True)
 
+        # The budget for untrusted changes is spent.
         if not self._filter.allows_work(number, delta, last.after):
             return unchanged
 
@@ -190,7 +201,8 @@ class Projection:
     def record(self, last: Step, made: Sequence[Step]) -> None:
         """Append the changes of the steps `made`, which a draft has made after the step `last`.
 
-        Their results are used again, unless other changes were recorded meanwhile.
+        The steps are used as they are, unless other changes were recorded meanwhile. Then the next
+        fold makes them again.
 
         Raises:
             StorageError: The record is damaged. Nothing was appended.
@@ -222,13 +234,16 @@ class Projection:
         return self._fold()[-1]
 
     def steps(self) -> list[Step]:
-        """Return the applied changes since the last reset, beginning with the initial state."""
+        """Return the applied changes from the last reset on, or from the base configuration on."""
         return select_steps_since_reset(self._fold())
 
     def providers(self) -> tuple[str, ...]:
         """Return the provider at the beginning and after each delta; "" if none is configured."""
         providers = tuple(_read_provider(step.after) for step in self._fold())
-        return providers if self._stored.are_trusted else UntrustedProviders(providers)
+        if self._stored.are_trusted:
+            return providers
+        # With this type, `build_context` does not send metadata of an untrusted record.
+        return UntrustedProviders(providers)
 
     @property
     def ignored(self) -> Mapping[str, JsonValue]:

@@ -1,6 +1,10 @@
 """Find the settings of a conversation that the next conversation of the notebook inherits.
 
-A *projection* has all configuration changes of a conversation (`config_history.py`).
+`%jp new --keep-config` copies all of them (`make_own_result`). Every new conversation inherits the
+user's `providers`, so that its requests go to the same host (`make_user_settings`).
+
+A *projection* has all configuration changes of a conversation (`config_history.py`). A `Step` is
+one of them, with the merged settings `below` the conversation and `after` the change.
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """
@@ -40,8 +44,10 @@ def make_user_settings(
 ) -> Change:
     """Return the change of the `following` conversation to the user's values of the `previous` one.
 
-    Only values at `paths` and below are included. Changes by tools, and changes in an untrusted
-    record, are not the user's. Changes that both conversations share, as after a fork, are omitted.
+    The user's changes of the `previous` conversation are applied again to the `following` one. Of
+    them, only values at `paths` and below are included. Changes by tools, and changes in an
+    untrusted record, are not the user's. Changes that both conversations share, as after a fork,
+    are omitted.
     """
     parents = [parse_path(path) for path in paths]
 
@@ -56,6 +62,7 @@ def make_user_settings(
     for step in _iter_user_steps(previous, following):
         change = select_changes(step.change, is_wanted)
         if change:
+            # Where the change removes a value, that of the defaults or the lower layers applies.
             after = following.strip(apply_change(after, change, step.defaults, below))
 
     return diff_partials(before, after)
@@ -83,6 +90,7 @@ def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     # `select_settings` keeps a value for True, omits it for False, and looks into it for None.
     def is_wanted(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         is_group = node is not None and node.kind in ("table", "map")
+        # A *wrapper* is a value with its merge strategy, `{value, strategy}`.
         if is_group and isinstance(value, dict) and not is_wrapper(value, node):
             return None  # each setting in it is asked for by itself
         return wanted(format_path(keys))

@@ -1,8 +1,8 @@
 """Find the settings of an untrusted record that do not apply, for warnings and for `%jp trust`.
 
 A record that someone else may have written cannot set all settings (`config_history.py`).
-`Projection.ignored` has those that do not apply, by path. A key of it may also be a note, such as
-`(reset)`, which is no path.
+`Projection.ignored` has those that do not apply, by path, and None for a path that was to be unset.
+A key of it may also be a note, such as `(reset)`, which is no path.
 
 Source: `docs/record.md`, `docs/security.md`.
 """
@@ -20,7 +20,10 @@ from jp_nb.record.changes.stored_changes import is_note
 
 
 def find_untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
-    """Return the ignored settings of the record that differ from the user's files, by path."""
+    """Return the ignored settings of the record that differ from the user's files, by path.
+
+    The user is warned of them when the notebook is opened.
+    """
     user_settings = strip_strategies(merge_layers(projection.layers()))
     return {
         path: value
@@ -30,10 +33,11 @@ def find_untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
 
 
 def _differs(path: str, value: JsonValue, user_settings: Partial) -> bool:
-    """Return True if an ignored value, or None for an ignored unset, would change a setting."""
+    """Return True if an ignored `value` of `Projection.ignored` would change a setting."""
     if value is None or is_note(path):
         return True
 
+    # Compared as settings, because strategies within the value are found only by its path.
     ignored = strip_strategies(build_partial(path, value))
     return ignored != build_partial(path, get_path(user_settings, path))
 
@@ -41,8 +45,9 @@ def _differs(path: str, value: JsonValue, user_settings: Partial) -> bool:
 def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     """Return the settings that would change if the record were trusted, by path; None if unset.
 
-    Ignored settings that later changes override are included. The changes are applied again as in a
-    trusted record, because the ignored changes alone do not show the result.
+    `%jp trust` shows them before the user confirms. Ignored settings that later changes override
+    are included. The changes are applied again as in a trusted record, because the ignored changes
+    alone do not show the result.
     """
     changed = find_untrusted_changes(projection)
     if not projection.ignored:
@@ -55,4 +60,5 @@ def find_changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     changed |= dict.fromkeys(change.unsets)  # None: it would be unset
     changed |= {path: get_path(after, path) for path, _ in iter_settings(change.delta)}
 
+    # The notes of changes that are too many to be applied even here.
     return changed | dict(trusted.ignored)

@@ -1,6 +1,8 @@
 """The conversations of a notebook: list them, switch to one, and drop one.
 
-All conversations are listed, with unique names, and kept unchanged until the user switches to one.
+A `Document` has the active conversation, and in `others` the inactive ones as plain JSON. They are
+kept as they are until the user switches to one, because they may be damaged or from someone else.
+Stored ids may occur twice, so each conversation gets a unique *name*, which is its id for the user.
 In this module, the argument `entry` is the `jp` object or one of `others` (`record_shape.py`).
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33.
@@ -43,9 +45,11 @@ class ConversationInfo:
         id: Unique in this notebook: the stored id, with `~2` and so on if several have the same, or
             `damaged`.
         title: The title, or the beginning of the first request.
+        turns: The number of turns.
         made: `live`, `headless`, or `imported`. Untrusted records may have another text.
         parent: Stored id of the conversation that it was forked from.
         parent_turn: The last turn that it shares with its parent, counted from 0.
+        active: True for the conversation that continues in this notebook.
         damaged: True if it is not a valid conversation. Its entries are not read.
     """
 
@@ -81,9 +85,9 @@ def list_conversations(document: Document) -> list[ConversationInfo]:
 
 
 def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
-    """Activate the conversation with the id `text`. Return False if it is active already.
+    """Activate the conversation with the name `text`. Return False if it is active already.
 
-    `text` is an id as in `list_conversations`, or its beginning or end. The conversation that was
+    `text` is a name as in `list_conversations`, or its beginning or end. The conversation that was
     active keeps its signature; it is discarded if it is empty. The new stream has no `on_change`.
 
     Raises:
@@ -99,7 +103,8 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
     # `others` of one of `others` is damage, but these conversations are kept.
     document.others = _remove_other(document, other_index) + loaded.others
 
-    # With its signature, which is removed from `document.extra`.
+    # This moves its signature from `document.extra` into `others`, so that the signature of the
+    # activated conversation in `loaded.extra` can take its place.
     document.archive_active()
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
@@ -109,10 +114,10 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
 def drop_conversation(document: Document, name: str) -> ConversationInfo:
     """Remove a conversation from the notebook and return its facts.
 
-    `name` is its whole id in `list_conversations`. It may be damaged.
+    `name` is its whole name in `list_conversations`. It may be damaged.
 
     Raises:
-        UsageError: The id is unknown, or the conversation is active.
+        UsageError: The name is unknown, or the conversation is active.
     """
     names = _make_unique_names(document)
     if name not in names:
@@ -207,10 +212,12 @@ def _format_name(name: str) -> str:
 
 def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
     """Return one of `others` as a document. Errors have its `place`, such as `jp.others[2]`."""
+    # Only the notebook's `jp` object has a version.
     value = {"version": RECORD_VERSION, **entry} if isinstance(entry, dict) else entry
     try:
         return Document.load(value, clock=clock)
     except StorageError as exc:
+        # `jp.events[3]` or `events[3]` becomes `jp.others[2].events[3]`.
         message = str(exc).removeprefix(f"{exc.place}: ")
         inner = exc.place if exc.place.startswith("jp") else f"jp.{exc.place}"
         kind = NewerVersionError if isinstance(exc, NewerVersionError) else StorageError
@@ -223,6 +230,7 @@ def make_title(text: str) -> str:
     if not is_cut:
         return line
 
+    # `line` may be short though `text` is long: only a beginning of it was read, of many spaces.
     beginning = line[:MAX_TITLE_CHARS]
     if len(line) > MAX_TITLE_CHARS:
         beginning = beginning.rpartition(" ")[0] or beginning
@@ -245,6 +253,7 @@ def _read_info(
     properties = get_properties(entry)
     parent = as_object(properties.get("parent"))
 
+    # `find_shape` does not look at the base configuration, without which nothing can be loaded.
     is_readable = active or (
         find_shape(entry) == "readable"
         and isinstance(as_object(entry).get("base_config", {}), dict)

@@ -38,6 +38,9 @@ class Entry(BaseModel):
         type: The kind, as it is stored.
         timestamp: Time of the entry; "" if it was not appended yet.
         metadata: Facts about the entry that other readers of the record need not know.
+
+    A field without a default is required. Most others are stored even with their default, because
+    JP stores them; those in `optional` are not.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
@@ -84,9 +87,9 @@ _ALWAYS_STORED: Final = object()
 
 @cache
 def _list_stored_fields(kind: type[Entry]) -> list[tuple[str, str, Any]]:
-    """Return the name, the key, and the default of the fields of `kind`, without common fields.
+    """Return the name, the key, and the omitted value of the fields of `kind`, but the common ones.
 
-    A field that has this default is not stored.
+    A field that has its omitted value is not stored.
     """
     stored_fields = []
 
@@ -104,12 +107,12 @@ EntryT = TypeVar("EntryT", bound=Entry)
 
 
 class Part(BaseModel):
-    """An object in an entry."""
+    """An object in an entry, without the common fields. No field with its default is stored."""
 
     model_config = Entry.model_config
 
     def to_raw(self) -> dict[str, JsonValue]:
-        """Return the JSON object to store, without fields that have their default."""
+        """Return the JSON object to store."""
         raw: dict[str, JsonValue] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -141,11 +144,14 @@ class Damaged(Unknown):
 
 
 BY: Final = "by"
-"""Key of the user's name, if several users share the notebook. It is not verified."""
+"""Key of the name of the user who made a request or gave an answer, if several share the notebook.
+
+It is the name in JupyterLab, and is not verified. `ChatRequest.author` is the name in the settings.
+"""
 
 
 def read_recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
-    """Return the user's name in `fields`, such as a response's metadata, or None."""
+    """Return the user's name in `fields`, such as the metadata of an answer, or None."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
 
@@ -249,9 +255,12 @@ UNCOVERS = "uncovers"
 class ConfigDelta(Entry):
     """A configuration change: `unsets` are applied, then `delta` is merged.
 
-    `op` is None, or `"reset"` to return to the defaults of the program. `claims` has the owners of
-    paths (`claims.py`). An unset path stays unset, whatever lower layers set. The
-    paths in `metadata.uncovers` have the values of lower layers again.
+    `op` is None, or `"reset"` to return to the defaults of the program. `claims` names the source
+    of the value at each path, such as a file (`claims.py`). An unset path stays unset, whatever
+    lower layers set. The paths in `metadata.uncovers` have the values of lower layers again.
+
+    A change without settings also carries facts for which JP has no kind, in its metadata: used
+    tokens (`is_usage_mark`), or the mark of a turn without an answer (`unanswered_turns.py`).
     """
 
     optional = frozenset({"op", "unsets", "claims"})
@@ -284,7 +293,7 @@ class ConfigDelta(Entry):
 
 
 def is_usage_mark(entry: Entry) -> bool:
-    """Return True if `entry` is a configuration change that only has used tokens."""
+    """Return True if `entry` only carries the tokens of a response that has no entry itself."""
     return (
         isinstance(entry, ConfigDelta)
         and USAGE_KEY in entry.metadata

@@ -1,8 +1,12 @@
 """Split the entries of a conversation into turns.
 
 A turn begins with a `turn_start` and ends before the next one. Events before the first `turn_start`
-are a turn too. A configuration change between two turns belongs to the later one, unless tools of
-the earlier one made it or it marks the end of the earlier one.
+are a turn too. A configuration change between two turns belongs to the later one, unless it belongs
+to the end of the earlier one (`belongs_to_turn_end`): tools of that turn made it, or it marks that
+the turn has no answer.
+
+Entries of `CONVERSATION_KINDS` are the events of a conversation: requests, answers, tool calls, and
+questions. Compactions and images belong to no turn, and are omitted here.
 
 Source: `docs/record.md`, `docs/turns.md`.
 """
@@ -45,10 +49,12 @@ class TurnEvent(NamedTuple):
 def split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
     """Yield the entries of each turn, oldest first. Changes for a turn to come are omitted."""
     current: list[Entry] = []
-    between: list[Entry] = []  # changes after the last event of the turn
+    # Changes after the last event of the turn: they are of the next turn if this one has ended.
+    between: list[Entry] = []
 
     for entry in entries:
         if isinstance(entry, ConfigDelta):
+            # Only directly after the turn: changes keep their order behind one of the next turn.
             ends_turn = bool(current) and not between and belongs_to_turn_end(entry)
             group = current if ends_turn else between
             group.append(entry)
@@ -67,7 +73,7 @@ def split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
 
 
 def iter_events(entries: Iterable[Entry]) -> Iterator[TurnEvent]:
-    """Yield the entries that belong to a turn, oldest first."""
+    """Yield the events of all turns, oldest first, without configuration changes."""
     turn = -1
     for index, entry in enumerate(entries):
         if entry.type not in CONVERSATION_KINDS:
@@ -75,5 +81,5 @@ def iter_events(entries: Iterable[Entry]) -> Iterator[TurnEvent]:
 
         if isinstance(entry, TurnStart):
             turn += 1
-        turn = max(turn, 0)
+        turn = max(turn, 0)  # before the first `turn_start`
         yield TurnEvent(turn, index, entry)
