@@ -43,7 +43,8 @@ class InnerFence:
         prefix: The text before it, with spaces in place of list markers, as in later lines.
         fence: Its backticks or tildes.
         is_quoted: True in a quotation.
-        may_be_at_margin: True if some parsers may see the fence at the left margin.
+        may_be_at_margin: True if some parsers may see the fence at the left margin. For these, the
+            end of the list or the quotation does not end the block.
     """
 
     prefix: str
@@ -89,7 +90,8 @@ def close_open_fences(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines that close every fence which a parser may see open at the end.
 
     These are two fences of each sign, as long as the longest one in the text. The first one opens a
-    block if none is open; otherwise it is a line of code. The second one closes the block.
+    block if none is open; otherwise it is a line of code, because a closing fence has no text after
+    it. The second one closes the block.
     """
     runs = list(chain.from_iterable(map(_RUNS.findall, lines)))
 

@@ -14,7 +14,8 @@ from collections.abc import Collection
 
 # `*+` and `{3,}+` never try a shorter match, so that each search is linear.
 
-# A run, and the text after it, which begins with the language of a block.
+# Backticks or tildes that may start a block of code, and the text after them, which begins with the
+# language of the block.
 _INFO = re.compile(r"([`~]{3,}+)([^`~]*+)")
 _NO_LETTER = re.compile(r"[\s\ufeff\\]+")  # what a parser may ignore in the name of a language
 # The middle of a link to an address that is not allowed.
@@ -25,6 +26,7 @@ _TEX = re.compile(
     r"|[gex]?def|(?:re)?newcommand|providecommand|newenvironment|let"
     r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
 )
+# An image `![alt](url "title")` whose parts have no other markup, so that all parsers agree on it.
 _PICTURE = (
     r"!\[(?P<alt>[^][<>&`\\!]*+)\]"
     r"\((?P<url>https?://(?:[^][\s()<>\"'`\\]|\([^][\s()<>\"'`\\]*+\))++)"
@@ -33,7 +35,7 @@ _PICTURE = (
 _IMAGE = re.compile(
     rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
 )
-"""An image that every parser finds, also as the text of a link; or the start of another one."""
+"""An image that every parser finds, also as the text of a link; or only the `![` of another one."""
 _MARKUP = "[]<\\`~"
 """Characters of which `sanitize_text` changes some."""
 _HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
@@ -87,9 +89,10 @@ def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     """
     url = found["url"]
     if url is None:
-        return "! ["  # a bracket after a space begins no image
+        return "! ["  # an image that parsers may read differently: with a space it is text
 
-    host = _HOST.match(url)  # no match if browsers may disagree about the host
+    # No match if browsers may disagree about the host, such as for `https://a@b/`.
+    host = _HOST.match(url)
     if host and host[1].lower() in image_hosts:
         return found[0]
 

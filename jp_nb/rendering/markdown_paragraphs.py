@@ -1,7 +1,8 @@
 """Make a paragraph of Markdown safe: its formulas, its code spans, and the text between them.
 
 Code spans and formulas stay as they are, so only those count that every parser reads as such. All
-other text passes `markdown_inline.py`.
+other text passes `sanitize_text`, which removes HTML, unsafe links, and images of other hosts. If a
+parser could read a part of a code span as text, the whole line is treated as text.
 
 Source: `docs/decisions.md` D32; https://spec.commonmark.org/0.31.2/#code-spans.
 """
@@ -29,7 +30,11 @@ _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
 
 
 class ParagraphLine(NamedTuple):
-    """A line of a paragraph. If it `may_have_code`, its code spans are code for every parser."""
+    """A line of a paragraph.
+
+    `may_have_code` is False in lists and quotations, and after a line that some parsers read as the
+    start of a block of code. There, parsers may disagree about code spans and formulas.
+    """
 
     text: str
     may_have_code: bool
@@ -45,7 +50,7 @@ def sanitize_paragraph(lines: list[ParagraphLine], image_hosts: Collection[str])
     texts = [line.text for line in lines]
 
     for text in _escape_open_math(texts, keeps_formulas=may_have_code):
-        if begins := _DEFINITION_LIST.match(text):  # escape the colon
+        if begins := _DEFINITION_LIST.match(text):  # escape the colon, so that it begins no block
             text = f"{begins[0]}\\{text[begins.end() :]}"
 
         if may_have_code and _is_read_before_code(text):
@@ -63,7 +68,7 @@ def sanitize_paragraph(lines: list[ParagraphLine], image_hosts: Collection[str])
             last_end = end
         pieces.append(sanitize_text(text[last_end:], image_hosts))
 
-        has_bracket = any("[" in outside for outside in pieces[::2])
+        has_bracket = any("[" in outside_of_code for outside_of_code in pieces[::2])
         link_may_be_open = link_may_be_open or has_bracket
         yield "".join(pieces)
 
@@ -91,6 +96,8 @@ def _escape_open_math(lines: list[str], *, keeps_formulas: bool) -> Iterator[str
     number = 0
 
     while number < len(lines):
+        # The last line of the formulas that start in this line; the line itself if it has none;
+        # None if not all of them have an end.
         end = formulas.find_end(number) if formulas else None
         if end is None:
             yield MATH_DELIMITER.sub(_escape_delimiter, lines[number])
@@ -101,8 +108,12 @@ def _escape_open_math(lines: list[str], *, keeps_formulas: bool) -> Iterator[str
 
 
 def _escape_delimiter(found: re.Match[str]) -> str:
-    """Return the first sign of a delimiter (`$` of `$$`, or a backslash) as text."""
-    return f"\\{found[0]}\\" if found[0] == "$" else "&#92;"
+    r"""Return the first sign of a delimiter as text. `MATH_DELIMITER` finds only this sign.
+
+    `$$` becomes `\$\$`: the second backslash is for the second dollar sign, which follows. In `\\[`
+    and `\begin{`, the backslash becomes an entity.
+    """
+    return "\\$\\" if found[0] == "$" else "&#92;"
 
 
 def _find_code_spans(line: str, *, link_may_be_open: bool) -> tuple[list[tuple[int, int]], bool]:
@@ -119,7 +130,7 @@ def _find_code_spans(line: str, *, link_may_be_open: bool) -> tuple[list[tuple[i
         opening = runs[number]
         closing_number = _find_equal_run(runs, number)
         if closing_number is None:
-            return spans, False
+            return spans, False  # the span may end in a later line
 
         closing = runs[closing_number]
         link_may_be_open = link_may_be_open or "[" in line[text_start : opening.start()]

@@ -87,9 +87,9 @@ def test_tool_results_are_omitted_and_restored(notebook: Notebook, provider: str
         notebook.jp("compact --undo")
         notebook.ask("And now?")
     for shown in (dry, done):
-        lines = [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:4]]
+        lines = [line.split(maxsplit=1) for line in shown.splitlines()[1:4]]
         without = "without reasoning, arguments of tool calls and tool results"
-        assert lines == ["whole", without, "whole"]
+        assert lines == [["1", "whole"], ["2", without], ["3", "whole"]]
     short, whole = map(sent, server.requests[-2:])
     assert short.count(LONG) == 2
     assert short.count("[compacted] look: success") == 1

@@ -293,6 +293,20 @@ def test_retry_begins_with_a_plan_again(bare_folder: Path, shop: Shop) -> None:
     assert shop.log == ["read", "set 12"]
 
 
+def test_retry_keeps_a_pasted_request_that_began_with_a_plan(bare_folder: Path, shop: Shop) -> None:
+    notebook = AskedNotebook(bare_folder)
+    pasted = "Do it again:\n[Plan first: as before] and lower the price."
+    write(bare_folder / "done.toml", replies())
+    notebook.session.turns.run(pasted, model="scripted/done", plan=True)
+    write(bare_folder / "again.toml", replies())
+    notebook.jp("retry -m scripted/again")
+
+    entries = notebook.session.document.conversation.current_turn()
+    [request] = select_kind(entries, "chat_request")
+    assert request.content.startswith(f"{pasted}\n[Plan first: ")
+    assert request.content.count("[Plan first:") == 2
+
+
 def test_undone_and_forked_turns_leave_no_plan_behind(bare_folder: Path, shop: Shop) -> None:
     notebook = AskedNotebook(bare_folder)
     notebook.call("read_price")

@@ -1,6 +1,7 @@
 """Marks of a turn that begins with a plan: of its request, and of the response with the approval.
 
-The content of such a request ends with a note for the model, in brackets like the notes on images.
+The content of such a request ends with a note for the model in brackets: `[Plan first: …]`. It is
+removed again where the user's request is repeated or compared.
 
 Source: `docs/record.md`, `docs/turns.md`.
 """
@@ -25,6 +26,7 @@ def add_plan_note(request: ChatRequest, note: str) -> ChatRequest:
 
     The words of the user are kept beside the content.
     """
+    # The metadata may have the words already, as of a text into which values were put.
     metadata = {TYPED: request.content, **request.metadata, PLAN_FIRST: True}
     content = f"{request.content}{PLAN_NOTE_BEGIN}{note}]"
     return request.model_copy(update={"content": content, "metadata": metadata})
@@ -39,8 +41,9 @@ def read_content_without_note(request: ChatRequest) -> str:
     """Return the content of `request` without the note about the plan."""
     if not begins_with_plan(request):
         return request.content
-    content, _, _ = request.content.partition(PLAN_NOTE_BEGIN)
-    return content
+    # The note is at the end. The user's text may have the same words, as a copy of such a request.
+    content, note_begin, _ = request.content.rpartition(PLAN_NOTE_BEGIN)
+    return content if note_begin else request.content
 
 
 def has_approved_plan(entries: Iterable[Entry]) -> bool:

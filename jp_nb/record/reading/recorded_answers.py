@@ -1,5 +1,9 @@
 """The recorded answers of questions as text.
 
+The record has an answer as JSON: text, a boolean, the value of an option or a list of them, or an
+object with the answers of a form's fields. The recorded type of the question has the labels. Both
+may be from someone else, so any JSON is accepted.
+
 Source: `docs/record.md`.
 """
 
@@ -13,13 +17,15 @@ from jp_nb.json_reading import is_deeper
 from jp_nb.json_values import JsonObject, as_object, sorted_json
 
 NONE_OF_THESE: Final = "none of these"
+"""The answer to a selection of which the user picked no option."""
 EMPTY: Final = "(empty)"
+"""An answer without text, and that to a form whose fields were all left out."""
 DONE_ANSWER: Final = "done"
 """The answer to a question with a URL, for the user."""
 CONFIRMED_ANSWER: Final = "confirmed"
 """The answer to a form without fields, for the user."""
 MAX_ANSWER_LEVELS: Final = 8
-"""Maximum nesting of forms and answers. Deeper values are shown as JSON."""
+"""Maximum nesting of an answer, such as of forms in forms. A deeper one is shown as JSON."""
 
 
 def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
@@ -33,8 +39,9 @@ def format_recorded_answer(answer_type: JsonValue, answer: JsonValue) -> str:
     >>> format_recorded_answer({"type": "boolean"}, True), format_recorded_answer(sizes, [])
     ('Yes', 'none of these')
     """
-    levels = 0 if is_deeper(answer, MAX_ANSWER_LEVELS) else MAX_ANSWER_LEVELS
-    return _Formatter(answer_type).format(answer, levels)
+    if is_deeper(answer, MAX_ANSWER_LEVELS):
+        return sorted_json(answer)
+    return _Formatter(answer_type).format(answer)
 
 
 class _Formatter:
@@ -54,12 +61,10 @@ class _Formatter:
         self._yes = DONE_ANSWER if kind.get("type") == "url" else "Yes"
         self._no_answer = CONFIRMED_ANSWER if self._is_form and kind.get("fields") == [] else EMPTY
 
-    def format(self, answer: JsonValue, levels: int) -> str:
-        """Return `answer` as text, and values below this number of `levels` as JSON."""
+    def format(self, answer: JsonValue) -> str:
+        """Return `answer` as text, and a value of no known form as JSON."""
         key = sorted_json(answer)
 
-        if levels == 0:
-            return key
         if key in self._labels:
             return self._labels[key]
 
@@ -71,23 +76,22 @@ class _Formatter:
             case None:
                 return EMPTY
             case list():
-                return ", ".join(self.format(item, levels - 1) for item in answer) or NONE_OF_THESE
+                return ", ".join(self.format(item) for item in answer) or NONE_OF_THESE
+            # A selection to which the user may add text: `{"selected": 1, "custom": "or less"}`.
             case {"selected": picked, **rest} if not self._is_form and set(rest) <= {"custom"}:
-                texts = [self.format(picked, levels - 1)] if picked not in (None, []) else []
+                texts = [self.format(picked)] if picked not in (None, []) else []
                 texts += [f'"{custom}"' for custom in rest.values() if isinstance(custom, str)]
                 return ", ".join(texts) or NONE_OF_THESE
-            case dict():
-                texts = [
-                    self._format_field(name, value, levels - 1) for name, value in answer.items()
-                ]
+            case dict():  # of a form, by the ids of its fields
+                texts = [self._format_field(name, value) for name, value in answer.items()]
                 return "; ".join(texts) or self._no_answer
         return key
 
-    def _format_field(self, name: str, answer: JsonValue, levels: int) -> str:
+    def _format_field(self, name: str, answer: JsonValue) -> str:
         field = self._fields.get(name, {})
         text = field.get("text")
         title = text if isinstance(text, str) and text.strip() else name
-        return f"{title}: {_Formatter(field.get('answer_type')).format(answer, levels)}"
+        return f"{title}: {_Formatter(field.get('answer_type')).format(answer)}"
 
 
 def _list_objects(value: JsonValue) -> list[JsonObject]:

@@ -21,7 +21,12 @@ StepKind = Literal["request", "tool", "user"]
 StepState = Literal["done", "failed", "interrupted", "skipped", "open"]
 """`skipped`: the call did not run. `open`: the record has no end of the step."""
 Timing = Literal["measured", "rough", "order"]
-"""`measured`: entries have measured times. `rough`: times are those of entries. `order`: none."""
+"""Source of the times of a turn.
+
+- `measured`: the kernel measured them while the turn ran, and kept them in the metadata of entries.
+- `rough`: they are the timestamps of entries, as in a record of JP.
+- `order`: only the order of the steps is known, as in a headless run, whose output must not change.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +35,12 @@ class TimelineStep:
 
     Attributes:
         label: Name of the step, such as that of the tool. A record may have any text.
+        start: Its begin. `end` is likewise in seconds since the turn began.
         first_token: Time of the first token of a response; None if it is unknown.
         reason: Words for the end of a step that is not `done`.
         usage: Tokens of a request.
-        is_rough: True if the times are only those of entries.
+        is_rough: True if the times are only timestamps of entries. This may be so for some steps of
+            a turn whose `timing` is `measured`.
     """
 
     kind: StepKind
@@ -59,6 +66,7 @@ class TurnTimeline:
     Attributes:
         number: Number of the turn, counted from 0.
         seconds: Duration of the turn.
+        timing: Source of the times of its steps.
         omitted: Number of steps beyond `MAX_TIMELINE_STEPS`.
         went_back: True if a timestamp is earlier than the one before it.
         ended: `failed` or `interrupted` for a turn without an answer; else "".
@@ -73,7 +81,10 @@ class TurnTimeline:
     ended: str = ""
 
     def without_times(self) -> TurnTimeline:
-        """Return the timeline with only the order of its steps: each takes a second."""
+        """Return the timeline with only the order of its steps, each drawn as if it took a second.
+
+        It is the same in each run, and for entries whose timestamps are made up.
+        """
         steps = tuple(
             replace(step, start=float(index), end=index + 1.0, first_token=None, is_rough=False)
             for index, step in enumerate(self.steps)

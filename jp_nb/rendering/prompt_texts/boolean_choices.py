@@ -1,7 +1,7 @@
 """The answers that a yes-or-no question offers: their buttons in a form, and their keys on stdin.
 
-A tool may let the user's answer count for the rest of the turn. Then such a question has four
-answers, else two.
+A tool may let the user's answer count for the rest of the turn (`persistence`). Where the caller
+offers it (`QuestionPrompt.remember`), such a question has four answers, else two.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """

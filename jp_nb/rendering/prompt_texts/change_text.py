@@ -1,6 +1,8 @@
 """Proposed configuration changes as text, for prompts, and for the summary of a decision.
 
-`change_table.py` shows them as a table in a form.
+A `ProposedChange` is one change of a setting, with its current and its proposed value as JSON. An
+unset setting may get another value `then`, that of a lower layer. As text, it is such as
+`style.tone: "dry" → "warm"`. `change_table.py` shows changes as a table in a form.
 
 Source: `docs/turns.md`.
 """
@@ -26,7 +28,10 @@ MAX_DIFFERENCE_LINES = 100
 
 
 def spell_change(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
-    """Return `change` with invisible characters spelled out, and texts cut to `limit`."""
+    """Return `change` with invisible characters spelled out, and texts cut to `limit`.
+
+    The path is spelled as a name, such as `a⟨U+200B⟩b`. Values are JSON, and get its escapes.
+    """
 
     def spell(value: str | None) -> str | None:
         return None if value is None else plain(escape_invisible(value), limit=limit)
@@ -42,14 +47,18 @@ def spell_change(change: ProposedChange, *, limit: int = sys.maxsize) -> Propose
 
 
 class ChangeSummary(NamedTuple):
-    """Summary of a decided change: a line, and the differences of long values."""
+    """Summary of a decided change: a line, and the differences of long values.
+
+    A short change is as a whole in its line. That of a long one has the sizes of its values, as in
+    `text, 12 lines → text, 14 lines`, and `difference` has the lines that differ and some around.
+    """
 
     line: str
     difference: tuple[str, ...] = ()
 
 
 def summarize_changes(changes: tuple[ProposedChange, ...]) -> list[ChangeSummary]:
-    """Return a summary of each of the first `MAX_CHANGES` changes, and the number of others."""
+    """Return a summary of each of the first `MAX_CHANGES` changes, and a line about the others."""
     summaries: list[ChangeSummary] = []
     remaining_lines = MAX_DIFFERENCE_LINES
 

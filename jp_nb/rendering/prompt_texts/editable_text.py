@@ -31,7 +31,10 @@ class EditableText:
     hint: str | None
 
     def unspell_edited(self, text: str) -> str:
-        """Return the text that the user meant by the edited `text`."""
+        """Return the text that the user meant by the edited `text`.
+
+        Without a hint, the user does not know of spelled-out characters: `⟨U+200B⟩` is just text.
+        """
         return text if self.hint is None else unspell(text)
 
 

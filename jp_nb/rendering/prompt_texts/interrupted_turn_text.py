@@ -55,7 +55,7 @@ def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
                 waiting.append(name)
             case "permitted":
                 not_started.append(name)
-            case _:
+            case _:  # it started, or the record has no stage, as that of JP
                 unclear.append(name)
 
     if waiting:
@@ -73,7 +73,7 @@ def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
 
 
 def _list_tools(names: Sequence[str]) -> str:
-    """Return the names as text, such as `a, b and c`, or `a, b and 3 more`."""
+    """Return the names without repetitions as text, such as `a, b and c`, or `a, b and 3 more`."""
     shown = [spell_name(name) for name in dict.fromkeys(names)]
     omitted = shown[MAX_FEW_NAMES:]
     if omitted:

@@ -1,5 +1,8 @@
 """The outcome of a question in words, such as `→ Yes (model)` or `— no answer: timed out`.
 
+A `QuestionOutcome` has its *end*, such as `answered` or `declined`, the *channel* of the answer,
+such as `form` or `model`, and *marks*, such as `auto` for an answer that no user chose.
+
 Source: `docs/prompts.md`, `docs/record.md`.
 """
 
@@ -12,12 +15,12 @@ from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, end_in_words
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
-    """Return an outcome for the user, such as `→ Yes (model)` or `— no answer: timed out`.
+    """Return an outcome for the user: an arrow and the answer, or a dash and why there is none.
 
     `answer` is the text of the answer, if there is one.
     """
     notes = format_marks(outcome)
-    if outcome.is_secret:
+    if outcome.is_secret:  # it is answered
         return f"→ {SECRET_ANSWER}{notes}"
 
     # The channel tells where the answer is from. For an answer in the form, it has no words.
@@ -40,21 +43,22 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
 def format_cause(outcome: QuestionOutcome) -> str:
     """Return why there is no answer, for the user.
 
-    Another version may have stored a reason that this one does not know: it is shown as it is.
+    Another version may have stored a reason that this one does not know: it is shown as it is. Such
+    an outcome is read as `cancelled`.
     """
     unknown_reason = outcome.unexpected if outcome.end == "cancelled" else None
     return unknown_reason or end_in_words(outcome.end, outcome.marks)
 
 
 def format_marks(outcome: QuestionOutcome) -> str:
-    """Return the notes about an outcome, such as ` (chosen automatically) (by Ada)`."""
+    """Return the marks of an outcome and its user, such as ` (chosen automatically) (by Ada)`."""
     notes = []
 
     timed_out = "timed_out" in outcome.marks
     if "auto" in outcome.marks:
         when = " when time ran out" if timed_out else ""
         notes.append(f"chosen automatically{when}")
-    elif timed_out:
+    elif timed_out:  # the user had put it in, and not sent it
         notes.append("the input when time ran out")
 
     if "empty" in outcome.marks:

@@ -28,16 +28,15 @@ from jp_nb.text import plain
 def render_treatment(stream: ConversationStream) -> Report:
     """Return a table of turns and their treatment in requests: in full, compacted, or omitted."""
     treatments = [format_treatment(treatment) for treatment in list_turn_treatments(stream)]
-    if not treatments:
+    if not treatments:  # no compaction applies
         treatments = [SENT_WHOLE] * stream.turn_count
 
-    # Adjacent turns with the same treatment share a row.
+    # Adjacent turns with the same treatment share a row. The user counts turns from 1.
     rows = []
-    next_turn = 0
+    last = 0
     for treatment, adjacent in groupby(treatments):
-        first = next_turn
-        next_turn += len(list(adjacent))
-        last = next_turn - 1
+        first = last + 1
+        last += len(list(adjacent))
         turns = str(first) if first == last else f"{first} to {last}"
         rows.append((turns, treatment))
 
@@ -53,7 +52,8 @@ def render_compactions(
     """Return the result of a compaction: treatment of turns, new summaries, and saved tokens.
 
     `stream` is the conversation after the compaction, `entries` are the recorded compactions, and
-    `now` is the estimated number of message tokens that are sent now.
+    `now` is the estimated number of message tokens that are sent now. It may differ from
+    `plan.after`, because the plan did not know the text of a new summary.
     """
     parts = [render_treatment(stream)]
     for entry in entries:

@@ -1,5 +1,8 @@
 """Reports of the user's recorded answers: a table, or the full texts (`%jp qna`).
 
+A `LoggedAnswer` has the recorded value as `answer`, and as `words` its text for the user, such as
+the label of an option. It is not `is_trusted` if someone else may have written it.
+
 Source: `docs/guide.md`, `docs/record.md`.
 """
 
@@ -43,7 +46,7 @@ def render_question_table(answers: Sequence[LoggedAnswer]) -> Report:
 
 
 def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
-    """Return each of `answers` with its full text and its details."""
+    """Return each of `answers` as a sheet: a line of details, then its full texts."""
     sheets = []
     for answer in answers:
         about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
@@ -57,7 +60,7 @@ def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
             about.append(f"answered by {answer.answered_by}")
 
         texts = [answer.question, answer.words]
-        if answer.words != answer.answer:  # a label, or a value that is no text
+        if answer.words != answer.answer:  # the words are a label, or the value is no text
             texts.append(f"value: {sorted_json(answer.answer)}")
 
         blocks = (Report(make_code_block(text), text) for text in map(plain, texts))

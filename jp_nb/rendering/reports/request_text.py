@@ -3,6 +3,10 @@
 The report has the facts of the request, and the system texts, attachments, tools, and messages. The
 short form has the beginning of each text, the full form (`--full`) has all of it.
 
+`TracedRequest.sent` has the request as it is sent, without the key: address, headers, and body.
+`shown` has its texts, and the system texts, attachments, and tools in front of the messages.
+Changed ones may be sent as messages too, and are then among `messages`.
+
 Source: `docs/guide.md`.
 """
 
@@ -86,6 +90,7 @@ def format_token_estimate(traced: TracedRequest) -> str:
 def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table of facts: address, key, headers, parameters, and schema."""
     sent = traced.sent
+    # The first remark is `how_sent`, which is in the heading.
     yield from (("note", remark) for remark in traced.remarks[1:])
 
     address = f"{sent.method} {sent.url}" if sent.method else sent.url
@@ -103,12 +108,15 @@ def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     yield "tool choice", traced.shown.tool_choice
     if traced.shown.schema is not None:
         yield "response schema", _format_escaped_json(dict(traced.shown.schema))
-    for line in sent.omitted:
+    for line in sent.omitted:  # a setting, with the reason
         yield "not sent", line
 
 
 def describe_key(sent: SentRequest) -> str:
-    """Return the header and the source of the key of `sent`."""
+    """Return the header and the source of the key: `authorization: Bearer (the variable API_KEY)`.
+
+    `before` is the text before the key, such as `Bearer `.
+    """
     key = sent.key
     if key is None:
         return "none"
@@ -170,6 +178,7 @@ def _make_short_table(section: _Section) -> Report:
         last_row = ("…", f"… and {more:,} more", "", "")
         rows.append(last_row[: len(section.columns)])
 
+    # A cut text also has the number of its other characters (`shorten`).
     return make_table(section.columns, rows, limit=MAX_MESSAGE_CHARS + 40)
 
 

@@ -3,6 +3,11 @@
 `TracedRequest` is made for a recorded request, or for the next one (`traced_requests.py`).
 `request_text.py`, `request_difference.py` and `curl_command.py` render it.
 
+The *head* of a request are its system texts, tools, and attachments, which are in front of the
+messages. A provider may keep an older head in front, so that its prompt cache stays valid, and
+*append* the changed parts to the messages. So there are two views: `content` has the current head,
+and `shown` the one that is in front.
+
 Tokens are estimated: four bytes of text are one token, and the size of an image gives its tokens.
 
 Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/vision.
@@ -71,8 +76,8 @@ class TracedRequest:
         request: The request as it was given to the provider.
         sent: The request as the provider sends it. `sent.hide` removes the API key from a text, and
             `sent.members` are the names of the members of the body that have the content.
-            `sent.front` has the older system texts, tools, and attachments in front of the
-            messages, if `sent.changes` appends changes of them to the messages; else it is None.
+            `sent.front` has the older head, if `sent.changes` appends its changes to the messages;
+            else it is None.
         remarks: First, whether it was sent in this form; then its differences and other notes.
         answer: Metadata of the entries of the response.
     """
@@ -112,6 +117,7 @@ class TracedRequest:
         content = _CONTENT_KEYS | self.sent.members
         found = {key: value for key, value in self.body.items() if key not in content}
 
+        # Anthropic's parameter beside the response schema, in one member.
         output = self.body.get("output_config")
         if isinstance(output, dict) and "effort" in output:
             found["effort"] = output["effort"]
@@ -120,7 +126,10 @@ class TracedRequest:
 
     @cached_property
     def content(self) -> ModelRequest:
-        """The request without the API key in its texts. `messages` has those of the context."""
+        """The request with its current head, without the API key in its texts.
+
+        Its context is not changed: `messages` has the texts of the context without the key.
+        """
         request = self.request
         hide = self.sent.hide
         if hide is str:  # the default, which hides nothing
@@ -142,7 +151,7 @@ class TracedRequest:
 
     @cached_property
     def shown(self) -> ModelRequest:
-        """`content` with the system texts, tools, and attachments in front of the messages."""
+        """The request with the head that is in front of the messages, without the API key."""
         front = self.sent.front
         hide = self.sent.hide
         if front is None:
@@ -159,8 +168,7 @@ class TracedRequest:
     def messages(self) -> list[MessageRow]:
         """The messages, oldest first: one for each entry of the context and appended change.
 
-        An *appended change* is a changed part of the head, such as instructions, which is sent
-        after the first `items` entries.
+        An `AppendedChange` is sent after the first `items` entries of the context.
         """
         names: dict[str, str] = {}  # of the called tools, by the ids of the calls
         changes = deque(self.sent.changes)
