@@ -1,6 +1,7 @@
-"""Resume an interrupted turn, and ask the user about its open tool calls.
+"""Resume an interrupted turn: `%jp resume`.
 
-No tool runs a second time without a question, as it may already have had its effect.
+No tool runs a second time without a question, as it may already have had its effect
+(`resume_prompts.py`).
 
 Source: `docs/guide.md`, `docs/decisions.md` D124.
 """
@@ -11,11 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from jp_nb.agent.prompting.prompt_ends import Answered, NotAnswered, PromptEnd, Unavailable
-from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail
 from jp_nb.agent.turn_state import RecordedAnswer
-from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
-from jp_nb.record.entries.events import ToolCallRequest, ToolCallResponse
+from jp_nb.errors import UsageError
+from jp_nb.record.entries.events import ToolCallResponse
 from jp_nb.record.entries.unanswered_turns import NoAnswer, make_no_answer
 from jp_nb.record.interrupted_turn import InterruptedTurn, find_interrupted_turn
 from jp_nb.record.reading.plan_marks import begins_with_plan
@@ -27,9 +26,9 @@ from jp_nb.rendering.prompt_texts.interrupted_turn_text import (
 )
 from jp_nb.rendering.prompt_texts.prompt_text import spell_name
 from jp_nb.session.past_turns.bench import BenchTools
+from jp_nb.session.past_turns.resume_prompts import make_resume_prompt, read_resume_decision
 from jp_nb.session.past_turns.reusable_answers import read_reusable_answers
 from jp_nb.session.past_turns.turn_retry import find_own_tool_choice
-from jp_nb.session.past_turns.untrusted_calls import describe_untrusted_call
 from jp_nb.session.session import Session
 from jp_nb.session.turns.turn_draft import TurnDraft
 from jp_nb.text import one_line
@@ -40,10 +39,6 @@ ABANDONED: Final = (
     "it again."
 )
 UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
-_RUN: Final = Action("r", "Run it again", "run")
-_RUN_HERE: Final = Action("r", "Run it here", "run")
-_SKIP: Final = Action("s", "Skip it and tell the model", "skip")
-_LATER: Final = Action("d", "Decide later", "later")
 _UNFINISHED: Final = ("failed", "interrupted", "stopped")
 """Statuses of a turn of this kernel that ended before its final answer."""
 
@@ -184,7 +179,7 @@ class TurnResumption:
         for number, call in enumerate(undecided, start=1):
             prompt = make_resume_prompt(call.request, number, len(undecided), distrust=distrust)
             end = self._turns.cell_questions.ask_action(prompt)
-            if not _read_decision(end):
+            if not read_resume_decision(end):
                 skipped.append(call)
 
         repeated = [call for call in turn.open_calls if call not in skipped]
@@ -235,25 +230,6 @@ class TurnResumption:
         return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
 
 
-def _read_decision(end: PromptEnd[Answered]) -> bool:
-    """Return True if the call runs, and False if it is skipped; raise without a decision."""
-    match end:
-        case Answered(value="run"):
-            return True
-        case Answered(value="skip"):
-            return False
-        case Unavailable(reason=reason):
-            raise PromptUnavailable(
-                "a tool call of this turn was interrupted, and only a user can decide whether "
-                f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
-                "a live session, or ask something new: the call is skipped then",
-                reason=reason,
-            )
-        case NotAnswered(end="timed_out"):
-            raise PromptCancelled("no answer in time: the turn is unchanged")
-    raise PromptCancelled("the turn is unchanged")
-
-
 def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
     """Raise `UsageError` if the model could not call one of these tools now, with a remedy."""
     for name in dict.fromkeys(names):
@@ -272,25 +248,3 @@ def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
         raise UsageError(
             f"{reason}, then `%jp resume`. Without this call: ask something new instead"
         )
-
-
-def make_resume_prompt(
-    call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
-) -> ActionPrompt:
-    """Return the prompt about `call`, with its `number` of `count`.
-
-    `distrust` is the reason why the record is not trusted: then skipping is the first choice.
-    """
-    position = f" ({number} of {count})" if count > 1 else ""
-    exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
-
-    if distrust is not None:
-        about = describe_untrusted_call(call.name, distrust)
-        text = f"{about}{position}. If it runs, it runs here, with your rights."
-        return ActionPrompt(
-            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
-        )
-
-    name = spell_name(call.name)
-    text = f"{name} was interrupted{position} and may already have run, fully or partly."
-    return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

@@ -20,7 +20,8 @@ from jp_nb.session.turns.code_places import CodePlaces
 from jp_nb.session.turns.error_chain import ChainedError
 from jp_nb.session.turns.error_secrets import hide_in_text
 from jp_nb.session.turns.error_traceback import ErrorCall, list_error_calls
-from jp_nb.session.turns.failed_code import format_omitted, iter_named_values
+from jp_nb.session.turns.failed_code import format_omitted
+from jp_nb.session.turns.failed_names import iter_named_values
 from jp_nb.text import one_line
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
