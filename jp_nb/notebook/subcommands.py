@@ -223,7 +223,7 @@ _TABLE: Final = (
         "resume",
         "continue an interrupted turn, or recover a conversation from the journal "
         "of an earlier kernel",
-        "commands.conversation_commands:resume_turn",
+        "commands.ask_commands:resume_turn",
         takes="[ID]",
         takes_description="the id of a conversation in a journal",
     ),
@@ -344,13 +344,13 @@ _TABLE: Final = (
     Subcommand(
         "save",
         "save the record now",
-        "commands.conversation_commands:save_record",
+        "commands.conversation_files:save_record",
         takes_description="no arguments (`%jp export DIR` writes a conversation to a directory)",
     ),
     Subcommand(
         "export",
         "write the conversation to a directory in JP's format",
-        "commands.conversation_commands:export_to_directory",
+        "commands.conversation_files:export_to_directory",
         takes="DIR",
         takes_description="the name of a directory",
         offers="folder",
@@ -366,7 +366,7 @@ _TABLE: Final = (
     Subcommand(
         "import",
         "continue with a conversation from a JP directory",
-        "commands.conversation_commands:import_from_directory",
+        "commands.conversation_files:import_from_directory",
         takes="DIR",
         takes_description="a JP conversation directory",
         offers="folder",

@@ -308,7 +308,7 @@ class ActiveConversation:
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
 
         from jp_nb.session.configuration.base_config import make_base_config
-        from jp_nb.session.configuration.requested_changes import apply_overrides
+        from jp_nb.session.configuration.run_overrides import apply_overrides
 
         try:
             base = make_base_config(self.files)

@@ -110,8 +110,8 @@ class Session:
         self.store = self.active.store
 
         if self.files.has_configuration():
-            from jp_nb.session.configuration.requested_changes import read_overrides
             from jp_nb.session.configuration.rule_warnings import list_rule_warnings_of_base
+            from jp_nb.session.configuration.run_overrides import read_overrides
 
             if self.active.is_local:
                 base = self.document.conversation.base_config

@@ -13,6 +13,7 @@ from jp_nb.notebook.commands import NOT_A_NAME, Invocation, report_cancellation
 from jp_nb.notebook.commands.line_parser import parse_ask_options
 from jp_nb.record.reading.turn_view import Turn
 from jp_nb.session.session import Session
+from jp_nb.text import plain
 
 
 def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
@@ -78,3 +79,13 @@ def retry_turn(call: Invocation) -> None:
     from jp_nb.session.past_turns.turn_retry import TurnRetry
 
     TurnRetry(call.session).run(model=call.options.model)
+
+
+def resume_turn(call: Invocation) -> None:
+    """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
+    from jp_nb.session.past_turns.resume import TurnResumption
+
+    with report_cancellation():
+        resumed = TurnResumption(call.session).run(call.word or "")
+        if resumed is None:  # no turn was continued, but a conversation of the journal is active
+            print(f"jp_nb: {plain(call.session.format_status())}")

@@ -12,7 +12,7 @@ from typing import Final
 from jp_nb.config.layers import ENVIRONMENT_LAYER, USER_FILE_LAYER
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.session.configuration.requested_changes import apply_overrides
+from jp_nb.session.configuration.run_overrides import apply_overrides
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.toolkit.builtin.cells import EDIT_CELLS
 

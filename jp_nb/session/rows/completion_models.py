@@ -35,11 +35,11 @@ from jp_nb.config.validation import validate_config
 from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.configuration.requested_changes import (
-    apply_overrides,
     make_model_partial,
     read_requested_changes,
     with_model,
 )
+from jp_nb.session.configuration.run_overrides import apply_overrides
 from jp_nb.session.configuration.scripts import FolderScripts
 from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.conversation import ActiveConversation

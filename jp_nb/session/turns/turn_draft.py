@@ -21,7 +21,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.record.changes.config_draft import Draft
 from jp_nb.record.entries.events import ChatRequest
 from jp_nb.rendering.transcripts.inherited_settings import list_inherited_notices
-from jp_nb.session.attached_values import resolve_variables
+from jp_nb.session.configuration.attached_variables import resolve_variables
 from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host

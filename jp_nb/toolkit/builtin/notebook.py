@@ -15,10 +15,10 @@ from pydantic import JsonValue
 from jp_nb.errors import ToolError
 from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
+from jp_nb.toolkit.builtin.cell_results import add_results
 from jp_nb.toolkit.builtin.cell_search import search_cells
 from jp_nb.toolkit.builtin.notebook_cells import (
     CELLS_AT_ONCE,
-    add_results,
     find_cell,
     format_cell,
     format_cell_line,
