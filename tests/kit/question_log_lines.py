@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import SecretBytes
 
 from jp_nb.record.reading.question_history import LoggedAnswer, read_logged_answer
-from jp_nb.session.questions.answer_tables import read_log, read_table_rows
+from jp_nb.session.questions.answer_tables import read_table_rows
+from jp_nb.session.questions.other_logs import read_log
 from jp_nb.storage.question_logs.question_log_contents import QuestionLogLine, mark_own_lines
 from jp_nb.storage.question_logs.question_log_lines import (
     decode_log_entry,

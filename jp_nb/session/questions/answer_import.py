@@ -17,7 +17,9 @@ from typing import Final
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.session.questions.answer_tables import TableRows, read_log, read_table_rows
+from jp_nb.session.questions.answer_tables import read_table_rows
+from jp_nb.session.questions.imported_rows import ImportedRows
+from jp_nb.session.questions.other_logs import read_log
 from jp_nb.storage.files import MAX_OWNED_FILE_BYTES, ForeignFileError, read_owned_file
 from jp_nb.storage.question_logs.question_log_file import QuestionLogFile
 from jp_nb.storage.question_logs.question_log_lines import LogEntry
@@ -98,7 +100,7 @@ def import_answers(
     return [*_format_import(path, rows, added.written, added.known), *added.problems]
 
 
-def _format_import(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
+def _format_import(path: Path, rows: ImportedRows, written: int, known: int) -> Iterator[str]:
     """Yield a line with the numbers of rows, and one for each of the first skipped rows."""
     answers = "1 answer" if written == 1 else f"{written} answers"
     parts = [f"{answers} imported from {path.name}"]
