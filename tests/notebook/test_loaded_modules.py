@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 REGISTERED = [
-    "jp_nb.toolkit.builtin.cell_search",  # of the tools that read the notebook
+    "jp_nb.toolkit.builtin.cell_results",  # of the tools that read the notebook
+    "jp_nb.toolkit.builtin.cell_search",  # of the same tools
     "jp_nb.toolkit.builtin.cells",
     "jp_nb.toolkit.editing.edit_schema",
 ]
