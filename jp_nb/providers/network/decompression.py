@@ -35,10 +35,10 @@ class Decompressor:
             except zlib.error:
                 if not self._may_be_raw:
                     raise
-                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)
+                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without a header
                 piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
 
-            self._may_be_raw = False
+            self._may_be_raw = False  # the first bytes have decided it
             data = self._decoder.unconsumed_tail
             if piece:
                 yield piece

@@ -4,7 +4,9 @@ This is the only module that imports httpx (D16), so it also translates the erro
 
 A key is only in its header (`endpoint_key.py`), and not in messages, logs, or frames of a
 traceback. Errors, headers, and responses are redacted on arrival, before they are cut or quoted,
-because a server or a proxy may send the key back.
+because a server or a proxy may send the key back. A `KeyRedactor` has two methods for that: `hide`
+always replaces the key. `hide_in_response` spares a short one, such as `none`, because the text of
+a model may contain this word.
 
 Source: `docs/providers.md`.
 """
@@ -81,13 +83,13 @@ class HttpClient:
             ConfigError: The address in the environment is not valid.
             ProviderError: The key is missing or contains invalid characters.
         """
-        _ = self.endpoint.url  # raises for an address that is not valid
+        _ = self.endpoint.url  # raises `ConfigError` for an address that is not valid
         self._key.check()
 
     async def post(
         self, body: bytes, *, url: str = "", headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Send `body` and yield the bytes of the event stream in the response.
+        """Send `body`, which is JSON, and yield the bytes of the event stream in the response.
 
         `url` is an address of this endpoint's server; "" for that of the endpoint. `headers` are
         those of this request only.
@@ -170,6 +172,7 @@ class HttpClient:
         """
         is_new_connection = False
 
+        # httpx calls this for each step of the request. A kept connection needs no TCP connect.
         async def trace(event: str, _info: Mapping[str, object]) -> None:
             nonlocal is_new_connection
             if event == "connection.connect_tcp.started":
@@ -293,7 +296,10 @@ class HttpClient:
         )
 
     async def _read_error(self, response: httpx.Response) -> ProviderError:
-        """Return the error for a `response` with an error status."""
+        """Return the error for a `response` with an error status. Its kind decides about retries.
+
+        `classify_response` finds the kind by the status, the headers, and the text.
+        """
         body = self.get_redactor().hide(await _read_error_body(response))
         return classify_response(
             response.status_code, response.headers, body, provider=self.endpoint.provider
@@ -307,9 +313,12 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         omitted: Sequence[str] = (),
     ) -> SentRequest:
-        """Return the request that `post` sends, without the key."""
+        """Return the request that `post` sends, without the key, for the user to read.
+
+        `omitted` are settings that the request does not contain, each with the reason.
+        """
         redactor = self.get_redactor()
-        # A short key, such as `none`, is not hidden: it is a common word. `str` changes nothing.
+        # As in `hide_in_response`. `str` changes nothing.
         hide = redactor.hide if redactor.applies_to_responses else str
         shown_url = hide(redact_url(url))
         shown_body = encode_utf8(hide(body.decode()))
@@ -327,7 +336,10 @@ class HttpClient:
         )
 
     def _make_headers(self, of_request: Mapping[str, str] | None) -> dict[str, str]:
-        """Return the headers of a request for an event stream, without the key."""
+        """Return the headers of a request, without the key: JSON for an event stream.
+
+        Callers that send or want something else replace `content-type` or `accept`.
+        """
         return {
             **self.endpoint.headers,
             **(of_request or {}),
@@ -400,7 +412,9 @@ def _translate_error(
     kind: ProviderErrorKind
     match exc:
         case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
-            if forget_addresses(endpoint.base_urls):  # may run at another of them again
+            # A local server has one of several addresses. If one of them has answered before, the
+            # server was running: the retry looks for it at all addresses again.
+            if forget_addresses(endpoint.base_urls):
                 kind = "connect"
                 message = f"the server of {endpoint.provider} at {url} has stopped"
             else:  # retrying does not help until the user starts the server

@@ -23,9 +23,12 @@ _HEALTHY: Final = re.compile(rb"HTTP/1\.[01] (?:200|503) ")  # 503: it loads its
 
 # The results of the searches in this process, which all endpoints share:
 _answering: set[str] = set()
-"""Addresses that have answered."""
+"""Addresses at which a server is known to run, until `forget_addresses`."""
 _silent_until: dict[tuple[str, ...], tuple[float, str]] = {}
-"""For addresses without an answer: the time until which they are not asked, and the one to use."""
+"""For addresses without an answer: the time until which they are not asked, and the one to use.
+
+The time is one of `monotonic`.
+"""
 
 
 def find_answering_address(addresses: Sequence[str]) -> str:

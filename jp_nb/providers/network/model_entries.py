@@ -1,5 +1,8 @@
 """Read the entries of a server's list of models, in the four protocols (`parse_models`).
 
+The protocols are those of Anthropic, OpenAI, Google, and Ollama. Local servers tell more about a
+model at another address: `add_llamacpp_properties` and `add_ollama_details` add that.
+
 A field that is missing, too long, or of another type is omitted, which means that the list does not
 tell it: it is None, or empty. The rest of the model is kept.
 
@@ -34,17 +37,22 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 
 
 def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
-    """Return a model with the abilities in `capabilities`: `{"thinking": {"supported": true}}`."""
+    """Return a model with the abilities in `capabilities`.
+
+    {"thinking": {"supported": true, "types": {"adaptive": {"supported": true}}}}
+    """
     capabilities = as_object(entry.get("capabilities"))
 
     thinking = as_object(as_object(capabilities.get("thinking")).get("types"))
     if thinking:
-        thinking = {"disabled": {"supported": True}, **thinking}  # older lists do not have this key
+        # Older lists do not have this key, although thinking can be switched off. Newer ones have
+        # it, and may deny it.
+        thinking = {"disabled": {"supported": True}, **thinking}
 
     ends = _read_day(entry.get("retires_at"))
     state = _STATES.get(str(entry.get("lifecycle"))) or ""
     if not state and ends:
-        state = "deprecated"
+        state = "deprecated"  # a model with a last day, which the list does not call so
 
     return ModelInfo(
         identifier,
@@ -81,7 +89,11 @@ def _read_supported(value: JsonValue) -> bool | None:
 
 
 def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
-    """Return a model with the fields of OpenAI, and with the additions of compatible servers."""
+    """Return a model with the fields of OpenAI, and with the additions of compatible servers.
+
+    OpenRouter has the most: abilities, prices, and limits. llama.cpp has `meta`. A field that
+    several servers name differently is read from the first name that has a valid value.
+    """
     top = as_object(entry.get("top_provider"))
     meta = as_object(entry.get("meta"))
     prices = as_object(entry.get("pricing"))
@@ -110,8 +122,8 @@ def _parse_openai_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
             entry.get("max_model_len"),  # vLLM
             entry.get("max_context_length"),
             limits.get("max_context_length"),
-            meta.get("n_ctx"),
-            meta.get("n_ctx_train"),  # llama.cpp
+            meta.get("n_ctx"),  # llama.cpp, as it runs
+            meta.get("n_ctx_train"),  # what the model was trained for
         ),
         max_output=_read_count(
             top.get("max_completion_tokens"),
@@ -174,6 +186,26 @@ def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> Mode
     )
 
 
+def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
+    """Return `model` with the facts of Ollama's `/api/show`."""
+    details = as_object(shown)
+    info = as_object(details.get("model_info"))
+    lengths = [value for key, value in info.items() if key.endswith(".context_length")]
+
+    capabilities = _read_words(details.get("capabilities"))
+    inputs = ("image",) if capabilities and "vision" in capabilities else ()
+    tools = None if capabilities is None else "tools" in capabilities
+    reasoning = None if capabilities is None else "thinking" in capabilities
+
+    return replace(
+        model,
+        context_window=_read_count(*lengths),
+        inputs=inputs,
+        tools=tools,
+        reasoning=reasoning,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _ListFormat:
     """The form of a list of models in one protocol.
@@ -222,24 +254,7 @@ def _find_id(entry: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
     return ""
 
 
-def add_ollama_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
-    """Return `model` with the facts of Ollama's `/api/show`."""
-    details = as_object(shown)
-    info = as_object(details.get("model_info"))
-    lengths = [value for key, value in info.items() if key.endswith(".context_length")]
-
-    capabilities = _read_words(details.get("capabilities"))
-    inputs = ("image",) if capabilities and "vision" in capabilities else ()
-    tools = None if capabilities is None else "tools" in capabilities
-    reasoning = None if capabilities is None else "thinking" in capabilities
-
-    return replace(
-        model,
-        context_window=_read_count(*lengths),
-        inputs=inputs,
-        tools=tools,
-        reasoning=reasoning,
-    )
+# --- fields, which may have any type: None or "" for one that is not valid -----------------------
 
 
 def _read_text(value: JsonValue) -> str:

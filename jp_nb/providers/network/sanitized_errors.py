@@ -26,7 +26,7 @@ def sanitize_provider_error(
 
     if advice := format_advice(error, endpoint):
         error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
-    error.address = endpoint.url
+    error.address = endpoint.url  # lets `error` leave the address out where it must not be shown
     return error
 
 

@@ -25,7 +25,7 @@ _NO_ENDPOINT: Final = (404, 405, 501)
 class CountQuery:
     """A request that asks for the number of input tokens of another one.
 
-    `member` is the name of the answer's member with the number.
+    Each provider makes its own. `member` is the name of the answer's member with the number.
     """
 
     url: str

@@ -7,8 +7,12 @@ id and an index, or omit them, or give all calls the same. The rules, in the ord
    else with its index, else to the last call. Without a candidate, it begins a call.
 2. `_begins_call`: the name, the id, and the arguments of the candidate decide whether the piece
    continues it. For example, a name after whole arguments begins another call.
-3. `CallNames` (`call_names.py`): a name can arrive in pieces, or again with each piece. The call is
-   reported as soon as no piece can change its name.
+3. `CallNames` (`call_names.py`): a name can arrive in pieces, or again with each piece. `extend`
+   returns the name of the call with that of the piece, or None if this is the name of another call.
+   The call is reported as soon as no piece can change its name.
+
+A call or a piece may have no id: then `has_same_id` and `has_other_id` are both false. An empty
+name (`has_empty_name`) is one that the model has chosen, and not one that is missing.
 
 Source: `docs/providers.md`, "What servers really send", which has the rules as a table.
 """
@@ -49,7 +53,7 @@ class CallAssembler:
         self._named_in_message: set[int] = set()
 
     def begin_message(self) -> None:
-        """Note that the next pieces are in another message of the stream."""
+        """Note that the next pieces are in another message: it may repeat the names of calls."""
         self._named_in_message.clear()
 
     def add(self, piece: StreamedCallPiece, out: EventBuffer) -> None:
@@ -123,11 +127,12 @@ class CallAssembler:
 
         - A piece without a name continues the call. If it has no index either, another id begins a
           call as soon as the arguments of the candidate are whole.
-        - A call without a name gets the name of the piece. It has an empty name, and the piece
-          begins another call, if the model has chosen this and its arguments are whole.
+        - A call without a name gets the name of the piece. But if the server has sent an empty
+          name for it, and its arguments are whole, the piece begins another call.
         - A second name in one message begins a call, unless it has the same id.
         - A name with another id begins a call. But some servers make a new id for each piece: a
-          piece with an index continues arguments that are not whole yet.
+          piece with an index continues arguments that are not whole yet, unless both names are
+          those of offered tools (`are_two_tools`).
         - The same name begins a call if there are no ids, and the arguments are whole.
         - Another name begins a call, unless it extends the name of the call.
         """

@@ -2,6 +2,10 @@
 
 The dialects are Chat Completions (`chat`) and the Responses API (`responses`).
 
+A *profile* has the differences of a server from OpenAI's own, such as the path of its API and the
+types of files that it accepts (`chat_profiles.py`). Its `local` is the kind of a local server, such
+as `ollama`, which the endpoint needs for its advice in errors.
+
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference.
 """
 
@@ -19,7 +23,9 @@ from jp_nb.providers.request_parts.attachment_parts import IMAGE_TYPES
 
 
 def create_server(name: str, config: Server) -> Provider:
-    """Return the provider for the configured server `name`.
+    """Return the provider for `name`, a server of the user's configuration.
+
+    It has a known profile, which `config.profile` names and changes.
 
     Raises:
         ConfigError: A setting is not valid.
@@ -55,7 +61,7 @@ def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
 
 
 def create(name: str, config: ChatCompletionsProvider) -> Provider:
-    """Return the provider that `config` describes, in its dialect.
+    """Return the provider `name`, one of those that have a profile, with the settings of `config`.
 
     Raises:
         ConfigError: A setting is not valid.
@@ -63,13 +69,14 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
     profile = _set_images(PROFILES[name], config.images)
 
     headers = {}
-    if isinstance(config, OpenRouter):
+    if isinstance(config, OpenRouter):  # it lists the apps that use it
         attribution = {"x-title": config.app_name, "http-referer": config.app_referrer}
         headers = {key: value for key, value in attribution.items() if value}
 
     endpoint = make_endpoint(name, config, profile.path, headers=headers)
     endpoint = replace(endpoint, local=profile.local or "")
 
+    # Without a setting, only OpenAI's own server gets requests of the Responses API.
     if find_dialect(name, config) == "responses":
         return _create_responses(endpoint, profile)
     return ChatProvider(endpoint, profile)

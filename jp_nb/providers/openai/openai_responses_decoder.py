@@ -10,8 +10,14 @@ The stream announces each *item* (a message, a reasoning, or a call), sends its 
 
 The *family* of an event about a part is the middle of its type, such as `output_text`. Servers omit
 many of these events, so an item may begin with its text, or be found only in the last event.
-`openai_responses_items.py` finds the item that an event belongs to. `openai_responses_endings.py`
-reads the response in the last event.
+`openai_responses_items.py` finds the item that an event belongs to, which is open or has ended, if
+there is one. `openai_responses_endings.py` reads the response in the last event.
+
+A message can be a *commentary*: the model tells what it is doing, before it calls a tool.
+
+The arguments of a call can be in four places, of which servers fill some: the start of the item
+(`first_arguments`), pieces (`arguments`), the event that ends the pieces (`whole_arguments`), and
+the end of the item. `choose_arguments` prefers the last of these that is not empty.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses-streaming.
 """
@@ -144,9 +150,11 @@ class ResponsesDecoder(Decoder):
         if kind in _STATUS_OF_LAST_EVENT:
             self._end_response(message.get("response") or {}, _STATUS_OF_LAST_EVENT[kind], out)
         elif kind == "error" or (not kind and "error" in message):
-            self._fail(message.get("error") or {**message, "type": None}, out)
+            # OpenAI has the fields of the error in the event itself. Its type is not the error's.
+            error = message.get("error") or {**message, "type": None}
+            self._fail(error, out)
         elif kind in _STATE_EVENTS:
-            out.note_state()
+            out.note_state()  # unlike a `KeepAlive`, it does not extend the idle timeout
         else:
             self._log_unknown(kind)
             out.add(KeepAlive())  # such as `keepalive`
@@ -231,7 +239,7 @@ class ResponsesDecoder(Decoder):
 
         The whole text is ignored if the part, or its item, has arrived before.
         """
-        kind = "reasoning" if "reasoning" in family else "message"
+        kind = "reasoning" if "reasoning" in family else "message"  # a refusal is in a message
         # Some servers send plain texts within items of reasoning. The event's family decides.
         item = self._items.find_open(message, kind) or self._items.find_open(message, ANY_TEXT)
         text = message.get("delta")
@@ -265,7 +273,7 @@ class ResponsesDecoder(Decoder):
 
         kind = _TEXT_KINDS[family]
         if is_new and kind in item.texts:
-            text = PART_SEPARATOR + text
+            text = PART_SEPARATOR + text  # the parts of an item are one text in the record
 
         if kind not in item.texts:
             item.texts[kind] = item.index if item.kind == kind else self._items.make_index()
@@ -302,8 +310,9 @@ class ResponsesDecoder(Decoder):
                 self._start_call(item, content, out, is_complete=True)
                 self._end_call(item, content, out)
             case _:
+                # An item of another type: only the metadata has it, for later requests.
                 self._log_unknown(content["type"])
-                out.count_metadata(content)
+                out.count_metadata(content)  # towards the size limit
                 out.add_text(item.index, "reasoning", "")  # metadata needs a part
                 out.add(Flush(item.index, {ITEM_KEY: content}))
 
@@ -319,6 +328,7 @@ class ResponsesDecoder(Decoder):
             return
 
         for index, part in enumerate(content.get("summary") or content.get("content") or ()):
+            # The type of a part is its family, but for a `summary_text` of reasoning.
             family = str(part.get("type")).replace("summary", "reasoning_summary")
             if family not in streamed and (family in _TEXT_KINDS or family == _REFUSAL):
                 text = part.get("text") or part.get("refusal") or ""
@@ -332,6 +342,7 @@ class ResponsesDecoder(Decoder):
             out.add(Flush(item.index))
             return
 
+        # Later requests divide the text into the parts of its summary again.
         lengths = [length for (family, _), length in item.parts.items() if "summary" in family]
         metadata = make_reasoning_metadata(item_id, encrypted, lengths, has_text=item.has_text)
         if ENCRYPTED_KEY in metadata and not item.has_text:
@@ -364,7 +375,7 @@ class ResponsesDecoder(Decoder):
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
         """Add all that is missing, and the last event. `status` is that of the server's event."""
         self._on_response(response)
-        status = response.get("status") or status
+        status = response.get("status") or status  # its own counts
 
         if status != "failed":
             self._add_missing_items(response.get("output"), out)

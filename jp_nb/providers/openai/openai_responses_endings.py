@@ -35,6 +35,7 @@ def make_finished(status: str, response: WireObject, *, refusal: str) -> Finishe
     if status == "completed":
         return Finished("refused", refusal) if refusal else Finished()
 
+    # The status is `incomplete`, with a reason, or another one, such as `cancelled`.
     details = response.get("incomplete_details") or {}
     cause = details.get("reason") if status == "incomplete" else None
     wire_reason = str(cause or status)

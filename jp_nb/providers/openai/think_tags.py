@@ -25,6 +25,8 @@ class ThinkSplitter:
     - `thinking`: the text between the tags.
     - `answer start`: line breaks after the closing tag, which are dropped.
     - `answer`: all that follows.
+
+    Without `has_tags`, the server separates reasoning itself: then all text is the answer.
     """
 
     def __init__(self, *, has_tags: bool = True) -> None:
@@ -48,7 +50,9 @@ class ThinkSplitter:
 
         if self._state == "start":
             leading = text.lstrip()
-            if _OPEN.startswith(leading):  # a line break may follow a complete tag
+            if _OPEN.startswith(
+                leading
+            ):  # a part of the tag, or all of it: a line break may follow
                 self._held = text
                 return []
             if not leading.startswith(_OPEN):

@@ -23,7 +23,10 @@ def omit_parameter(omitted: Omitted, name: str, reason: str) -> None:
 
 
 class OmissionReports:
-    """Reports to the user about the requests to one provider. Each is made once."""
+    """Reports to the user about the requests to one provider. Each is made once in a conversation.
+
+    The *subject* of a report is, for example, the path of a setting, or the name of a file.
+    """
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
