@@ -219,8 +219,33 @@ def test_reading_takes_a_linear_number_of_calls(subtests: pytest.Subtests) -> No
             assert long - base <= 1.5 * 3 * max(short - base, 500)
 
 
-def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> None:
-    stored = unset_in_turns(6000)
+def wrap_list(n: int) -> Json:
+    """Unsets of items of a list that is stored with its merge strategy."""
+    stored = unset_in_turns(n)
+    items = stored["base_config"]["assistant"]["instructions"]
+    stored["base_config"]["assistant"]["instructions"] = {"value": items, "strategy": "append"}
+    return stored
+
+
+def wrap_table(n: int) -> Json:
+    """Changes of a table that is stored with its merge strategy."""
+    values = {f"k{i}": 1 for i in range(n)}
+    base = {"template": {"values": {"value": values, "strategy": "deep_merge"}}}
+    return jp([delta({"template": {"values": {"k1": 2}}})] * n, base)
+
+
+def wrap_changes(n: int) -> Json:
+    """Changes with a merge strategy of a table within a table."""
+    base = {"template": {"values": {"a": {f"k{i}": 1 for i in range(n)}}}}
+    change = {"value": {"a": {"k1": 2}}, "strategy": "deep_merge"}
+    return jp([delta({"template": {"values": change}})] * n, base)
+
+
+@pytest.mark.parametrize("make", [unset_in_turns, wrap_list, wrap_table, wrap_changes])
+def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept(
+    make: Callable[[int], Json],
+) -> None:
+    stored = make(6000)
     notebook = NotebookRecord(stored)
     settings = RecordedSettings(notebook.stream, trusted=False)
     (path,) = settings.ignored

@@ -49,8 +49,9 @@ def find_rejected_item(
     def count_first(item_count: int) -> int:
         return count_messages(context.until(item_count))
 
-    # The shortest beginning that gives this message ends with its item. `bisect_right` returns the
-    # number of beginnings that are too short, which is the position of this item.
+    # The shortest beginning that gives this message ends with its item. A longer beginning never
+    # gives fewer messages, so `bisect_right` finds it without counting each. It returns the number
+    # of beginnings that are too short, which is the position of this item.
     item_counts = range(1, len(context) + 1)
     position = bisect_right(item_counts, message_index, key=count_first)
     return position if position < len(context) else None

@@ -25,7 +25,8 @@ class CallIds:
     """Unique ids for the tool calls of a context, whatever ids the model gave.
 
     An id depends only on the calls before it, so messages that were sent stay the same. The n-th
-    result of an id belongs to its n-th call.
+    result of an id belongs to its n-th call. `rules` are those of the API: `format_id` makes the
+    n-th call with an id of the model an id that the API accepts.
     """
 
     def __init__(self, rules: CallRules) -> None:
@@ -51,6 +52,9 @@ class CallIds:
         return name
 
     def match_result(self, raw: str) -> tuple[str, int] | None:
-        """Return the id for the next result of `raw`, and the message index of its call."""
+        """Return the id for the next result of `raw`, and the index of the message with its call.
+
+        Some APIs want the result directly after that message. None if no call waits for a result.
+        """
         waiting = self._waiting.get(raw)
         return waiting.popleft() if waiting else None

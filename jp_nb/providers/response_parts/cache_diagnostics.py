@@ -1,4 +1,7 @@
-"""Cache diagnostics: servers compare a request with the previous one, and say what a cache missed.
+"""Cache diagnostics: a server tells why its prompt cache could not be used for a request.
+
+For that, it compares the request with the previous one. A request names this by the id of its
+response (`read_response_id`).
 
 Source: `docs/providers.md`.
 """
@@ -23,6 +26,7 @@ class CacheDiagnostics:
 
     Diagnostics appear only in the log, so requests ask for them only if the log is on. The provider
     sets `is_accepted` to False after the server has rejected a request that asks for them.
+    `redactor` returns the one of the current key.
     """
 
     def __init__(self, logger: logging.Logger, redactor: Callable[[], KeyRedactor]) -> None:

@@ -4,6 +4,10 @@ Bytes pass three stages: `SseDecoder` (`sse.py`) splits them into messages, the 
 protocol finds the events of each message, and an `EventBuffer` collects these. `StreamDecoder`
 joins the stages, and checks the limits.
 
+The buffer counts. Its `chars` and `bytes` are those of the content in events, and `held_chars` are
+those that a decoder keeps for a later event. `keep_alives` and `state_reports` count the messages
+that show only that the server is there. A reader's idle timeout (`IdleWatch`) depends on them.
+
 Source: `docs/providers.md`.
 """
 
@@ -30,7 +34,10 @@ WireObject = dict[str, Any]
 """A JSON object from a server. Members may be missing or have another type."""
 
 MAX_OVERHEAD: Final = 256
-"""Maximum number of bytes on the wire for each byte of an answer. Three characters take 300."""
+"""Maximum number of bytes on the wire for each byte of an answer.
+
+A message with three characters takes about 300.
+"""
 MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
 """Further bytes on the wire that every response may have."""
 MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
@@ -148,7 +155,8 @@ class StreamDecoder:
         few messages of framing count as keep-alives, because content follows them.
         """
         self._wire_bytes += len(chunk)
-        if not self._decoder.is_complete:  # `IdleWatch` limits the wait for an end mark
+        # After a complete answer, only an end mark is missing, for which `IdleWatch` waits briefly.
+        if not self._decoder.is_complete:
             self._check_overhead()
 
         events = self.events

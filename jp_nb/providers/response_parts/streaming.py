@@ -31,7 +31,8 @@ async def stream_events(
 
     The wait for the first chunk includes connecting. `idle_timeout` is the maximum number of
     seconds without content or keep-alives; 0 is no limit. `sanitize_error` makes an error safe to
-    show, and `recover` may return a last event instead of it. `first` precede the other events.
+    show: it has no key. `recover` may return a last event instead of the error, such as a `Retry`.
+    `first` are events of the caller, such as notices, which precede those of the response.
 
     Raises:
         ProviderError: The request fails, or the stream breaks or is idle for too long.
@@ -45,9 +46,10 @@ async def stream_events(
             try:
                 while not decoder.events.finished:
                     chunk = await idle.read_next(chunks)
+                    # No chunk is the end of the body.
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
-                            await _drain(chunks)
+                            await _drain(chunks)  # the consumer may stop after this event
                         yield event
             except ProviderError as exc:
                 problem = exc
@@ -56,6 +58,7 @@ async def stream_events(
     if problem is None:
         return
 
+    # The ends of texts that the decoder had held back, because a key might have begun there.
     for event in decoder.events.take_redacted_ends():
         yield event
 
@@ -66,7 +69,7 @@ async def stream_events(
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    # A connection can be reused only after its whole body was read.
+    """Read the rest of the body: only then can the connection be reused."""
     with suppress(TimeoutError, ProviderError):
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in chunks:

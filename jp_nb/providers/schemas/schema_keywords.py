@@ -24,7 +24,7 @@ class _Keywords:
     """The keywords for values of one type, by their treatment in an API that enforces schemas.
 
     Attributes:
-        enforced: The API enforces them.
+        enforced: The API enforces them. Here, they only tell the type of the value.
         ignored: The API does not. The model reads them in the description instead.
         unsupported: The API cannot enforce a schema that has one of them.
     """

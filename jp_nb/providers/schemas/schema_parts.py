@@ -19,7 +19,7 @@ def get_type_names(schema: Schema) -> set[JsonValue]:
 
 
 def has_mixed_types(schema: Schema) -> bool:
-    """Return True if `type` is a list with object or array."""
+    """Return True if `type` is a list with object or array, which APIs do not enforce."""
     is_list = isinstance(schema.get("type"), list)
     return is_list and not get_type_names(schema).isdisjoint({"object", "array"})
 
