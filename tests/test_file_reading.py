@@ -96,7 +96,7 @@ OTHER_OPENS: Final = {
     "providers/scripts/script_files.py": "a file of the package; reads others with the helper",
     "session/rows/completion_cache.py": "its own file, by its descriptor",
     "session/rows/prompt_images.py": "reads with the helper",
-    "batch/results/batch_report.py": "a file of the package",
+    "batch/results/report_page.py": "a file of the package",
     "batch/plans/recording_merge.py": "the draft of its own recording",
     "headless/kernels/run_cells.py": "the events of its own run",
     "headless/kernels/fork_server.py": "the pipe of its own process",

@@ -1,37 +1,29 @@
-"""The report of a batch: one page for people, and JSON for programs.
+"""The report of a batch: its runs, their totals, errors, and open decisions as JSON.
 
-`write_reports` makes `OUT/report.html` and `OUT/report.json` of the log `OUT/runs.jsonl`. The page
-is one file that loads nothing: `report_page.html` with the rows of all runs, which are compressed
-so that 100,000 runs stay a few megabytes. The page decompresses them, and shows, sorts, and filters
-them. It sets them as text only, never as HTML. `clean_text` hides the secrets in texts of models
-and files, and cuts long ones.
+`write_reports` makes the report of the log `OUT/runs.jsonl`. `OUT/report.json` is for programs.
+`OUT/report.html` shows the same JSON to people (`report_page.py`). `clean_text` hides the secrets
+in texts of models and files, and cuts long ones.
 
 Source: `docs/many-notebooks.md`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import re
-import zlib
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.batch.results.open_decisions import group_open_decisions
+from jp_nb.batch.results.report_page import format_page
 from jp_nb.batch.results.report_text import MAX_ERROR_CHARS, clean_text
 from jp_nb.batch.results.run_log import RunLog, RunState
 from jp_nb.batch.results.run_log_lines import BatchLine
 from jp_nb.headless.files import replace_file_at
 from jp_nb.json_values import JsonObject, compact_json, make_storable
-from jp_nb.text import pluralize
 
 HTML_NAME: Final = "report.html"
 JSON_NAME: Final = "report.json"
@@ -39,11 +31,6 @@ MAX_DETAILED_RUNS: Final = 2_000
 """With more runs that failed or wait, their errors and decisions are cut sooner."""
 MAX_SHORT_ERROR_CHARS: Final = 200
 """Maximum length of an error, or of a decision, in the report of more runs."""
-# Marks in `report_page.html` that are replaced, and its script.
-_SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-_DATA: Final = "__DATA__"
-_HEADING: Final = "__HEADING__"
-_POLICY: Final = "__POLICY__"
 
 
 def write_reports(folder: Path, log: RunLog) -> None:
@@ -141,29 +128,3 @@ def _clean_parameter(value: JsonValue) -> JsonValue:
         return value
     text = value if isinstance(value, str) else compact_json(value)
     return clean_text(text)
-
-
-# --- the page ------------------------------------------------------------------------------------
-
-
-def format_page(report: str, name: str, count: int) -> str:
-    """Return the JSON `report` as one HTML file without external parts.
-
-    Its heading has the `name` of the folder, and the number of runs.
-    """
-    page = files(__package__).joinpath("report_page.html").read_text(encoding="utf-8")
-    heading = f"{clean_text(name)}: {count:,} {pluralize('run', count)}"
-    data = base64.b64encode(zlib.compress(report.encode(), 9)).decode("ascii")
-
-    # The data comes last: it is long, and is not a part of the script that the policy allows.
-    page = page.replace(_POLICY, _make_policy(page))
-    page = page.replace(_HEADING, escape(heading))
-    return page.replace(_DATA, data)
-
-
-def _make_policy(page: str) -> str:
-    """Return the content policy of the page: its own script and styles, and nothing else."""
-    script = _SCRIPT.search(page)
-    assert script is not None
-    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"

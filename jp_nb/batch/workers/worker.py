@@ -31,7 +31,8 @@ from jp_nb.jsonschema_import import delay_parsers
 with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.batch.plans.run_spec import RunEnd, RunSpec
     from jp_nb.batch.results.run_log_writer import write_all
-    from jp_nb.batch.workers.run_execution import execute_run, make_failed_end, make_interrupted_end
+    from jp_nb.batch.workers.run_ends import make_failed_end, make_interrupted_end
+    from jp_nb.batch.workers.run_execution import execute_run
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
     from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError

@@ -54,6 +54,12 @@ class KeySearch:
             if redactor.hide(text) != text:
                 yield f"the value of the environment variable {name}"
 
+    def find_in_lines(self, content: bytes) -> Iterator[Finding]:
+        """Yield the secrets in a text file with this `content`, each with its line."""
+        for number, line in enumerate(content.split(b"\n"), 1):
+            for secret in self.find(line.decode("utf-8", "replace")):
+                yield Finding(f"line {number}", f"contains {secret}")
+
     def hide(self, text: str) -> str:
         """Return `text` without keys and control characters. Hide keys before a text is cut."""
         text = hide_api_keys(plain(text, limit=len(text)))

@@ -14,10 +14,11 @@ from typing import Final
 
 from jp_nb.config.secrets.api_keys import hide_api_keys
 from jp_nb.errors import UsageError
+from jp_nb.headless.checks.answers_check import check_answers_file
+from jp_nb.headless.checks.cassette_check import check_cassette_file
 from jp_nb.headless.checks.cassette_coverage import check_up_to_date
 from jp_nb.headless.checks.key_search import Finding, KeySearch
 from jp_nb.headless.checks.notebook_check import check_notebook
-from jp_nb.headless.checks.text_file_checks import check_answers_file, check_cassette_file
 from jp_nb.storage.cassettes.cassette_file import CASSETTE_SUFFIX
 from jp_nb.storage.configuration.answers_file import (
     ANSWERS_SUFFIX,
