@@ -92,7 +92,7 @@ OTHER_OPENS: Final = {
     "headless/commands/demo.py": "notebooks of the package",
     "notebook/prompt/form_bridge.py": "a file of the package",
     "notebook/prompt/answer_widgets.py": "a file of the package",
-    "headless/tool_server/serve_transports.py": "the null device, for the input of tools",
+    "headless/tool_server/stdio_service.py": "the null device, for the input of tools",
     "providers/scripts/script_files.py": "a file of the package; reads others with the helper",
     "session/rows/completion_cache.py": "its own file, by its descriptor",
     "session/rows/prompt_images.py": "reads with the helper",

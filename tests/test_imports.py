@@ -59,7 +59,10 @@ BELOW = {
 BELOW["session"] = set(BELOW) - {"interop"}
 MCP_SERVER = {
     "headless/tool_server/mcp_server.py",
-    "headless/tool_server/serve_transports.py",
+    "headless/tool_server/question_exchange.py",
+    "headless/tool_server/served_results.py",
+    "headless/tool_server/stdio_service.py",
+    "headless/tool_server/http_service.py",
 }
 """The modules that offer tools to other programs: the server, and how it reaches its clients."""
 BELOW["notebook"] = set(BELOW)

@@ -11,6 +11,7 @@ from jp_nb.rendering.code_blocks import find_code_blocks
 from jp_nb.rendering.prompt_texts import (
     card_text,
     editable_text,
+    open_prompt_text,
     outcome_text,
     prompt_summary,
     question_card,
@@ -66,7 +67,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "token_counts": turn_counts.format_tokens,
     "prompt": prompt_summary.summarize_prompt,
     "text_box": editable_text.make_editable_text,
-    "prompt_without_form": prompt_summary.format_without_form,
+    "prompt_without_form": open_prompt_text.format_without_form,
     "question_card": _show_card,
     "question_outcome": outcome_text.format_outcome,
     "change": text_diff.diff_change,

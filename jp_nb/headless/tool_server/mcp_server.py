@@ -1,11 +1,7 @@
-"""The MCP server of `jp-nb mcp`: it lists and calls tools, and asks the client their questions.
+"""The MCP server of `jp-nb mcp`: it lists the served tools, and answers the calls of clients.
 
 Definitions have the schemas and descriptions that models get. Calls and questions of a client are
-not in any record. The client asks its user the questions of a tool, in one of two ways:
-
-- A *modern* client, of the protocol of 2026-07-28, gets the questions as the result of its call. It
-  calls again with the answers, and with the state of the call, which it got with the questions.
-- An older client gets a request for each question while its call waits.
+not in any record. The client asks its user the questions of a tool (`question_exchange.py`).
 
 `serve_command.py` runs the server, over stdin and stdout or over HTTP.
 
@@ -15,7 +11,6 @@ Source: `docs/mcp.md` (our tools for others), `docs/decisions.md` D231, D232.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,19 +20,20 @@ from pydantic import JsonValue
 
 import jp_nb
 from jp_nb.agent.calls.call import CallEnded
-from jp_nb.agent.inquiries.question_route import format_no_user_error
 from jp_nb.errors import ToolError
-from jp_nb.headless.tool_server.client_forms import (
-    UnsupportedQuestionError,
-    format_form_message,
-    make_form_schema,
+from jp_nb.headless.tool_server.client_questions import QuestionState
+from jp_nb.headless.tool_server.question_exchange import (
+    Client,
+    read_call_state,
+    read_questions,
+    require_input,
+    take_responses,
 )
-from jp_nb.headless.tool_server.client_questions import ClientAction, Questions, QuestionState
+from jp_nb.headless.tool_server.served_results import make_result, make_text_result
 from jp_nb.headless.tool_server.tool_host import ServedTool
-from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.outcomes import QuestionEnd
 from jp_nb.text import one_line, plain
-from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -173,10 +169,10 @@ class ToolServer:
         try:
             return await self._call(Client(context), params)
         except CallEnded as end:
-            return _make_text_result(end.content, is_error=end.is_error)
+            return make_text_result(end.content, is_error=end.is_error)
         except ToolError as exc:
             print_notice(f"a call of {params.name} ended: {one_line(str(exc), limit=300)}")
-            return _make_text_result(str(exc), is_error=True)
+            return make_text_result(str(exc), is_error=True)
 
     async def _call(
         self, client: Client, params: types.CallToolRequestParams
@@ -185,10 +181,10 @@ class ToolServer:
         host = await self._wait_for_host()
         state = QuestionState()
         if params.request_state is not None:
-            state, asked = _read_state(params)
-            missing = _take_responses(asked, state, params.input_responses or {})
+            state, asked = read_call_state(params)
+            missing = take_responses(asked, state, params.input_responses or {})
             if missing:
-                return _require_input(asked, missing, state)
+                return require_input(asked, missing, state)
 
         name = params.name
         while True:
@@ -196,154 +192,17 @@ class ToolServer:
                 name, params.arguments or {}, answers=state.answers, ends=state.ends
             )
             if outcome["type"] != "needs_input":
-                return _make_result(outcome)
+                return make_result(outcome)
 
             state.rounds += 1
             if state.rounds > MAX_QUESTION_ROUNDS:
                 raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_QUESTION_ROUNDS))
 
-            asked = _read_questions(name, outcome, host.get_configured_answers(name))
+            asked = read_questions(name, outcome, host.get_configured_answers(name))
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:
-                return _require_input(asked, shown, state)
+                return require_input(asked, shown, state)
 
             for question in shown:
                 action, content = await client.ask(asked.tool, question)
                 asked.settle_response(state, question, action, content)
-
-
-class Client:
-    """The client of one request."""
-
-    def __init__(self, context: ServerRequestContext[Any]) -> None:
-        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-        self._context = context
-        self.is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def can_ask(self) -> bool:
-        """True if the client shows forms to its user."""
-        capabilities = self._context.session.client_capabilities
-        elicitation = None if capabilities is None else capabilities.elicitation
-        if elicitation is None:
-            return False
-        # A client that names no mode shows forms.
-        return elicitation.form is not None or elicitation.url is None
-
-    async def ask(self, tool: str, question: Question) -> tuple[ClientAction, JsonValue]:
-        """Send a request to the client, as protocols before 2026-07-28 do.
-
-        Raises:
-            ToolError: The client cannot show the question.
-        """
-        from mcp.shared.exceptions import MCPError
-
-        schema = _make_form_or_refuse(tool, question)
-        try:
-            result = await self._context.session.elicit_form(
-                format_form_message(question), schema, related_request_id=self._context.request_id
-            )
-        except MCPError as exc:
-            raise ToolError(format_no_user_error(tool)) from exc
-        content: JsonObject = dict(result.content or {})  # type: ignore[arg-type]  # lists of texts
-        return result.action, content
-
-
-def _make_form_or_refuse(tool: str, question: Question) -> JsonObject:
-    """Return the schema of the form for `question`.
-
-    Raises:
-        ToolError: No client may show it. The call ends as if no user were available.
-    """
-    try:
-        return make_form_schema(question)
-    except UnsupportedQuestionError as exc:
-        raise ToolError(format_no_user_error(tool)) from exc
-
-
-def _require_input(
-    asked: Questions, shown: Sequence[Question], state: QuestionState
-) -> types.InputRequiredResult:
-    """Return the result that asks `shown`. The state is sealed before the client gets it."""
-    import mcp_types as types
-
-    requests: types.InputRequests = {
-        question.id: types.ElicitRequest(
-            params=types.ElicitRequestFormParams(
-                message=format_form_message(question),
-                requested_schema=_make_form_or_refuse(asked.tool, question),
-            )
-        )
-        for question in shown
-    }
-    questions: list[JsonValue] = [question.model_dump(mode="json") for question in shown]
-    stored = state.to_json() | {"open": questions, "partial": asked.partial}
-    return types.InputRequiredResult(input_requests=requests, request_state=json.dumps(stored))
-
-
-def _read_state(params: types.CallToolRequestParams) -> tuple[QuestionState, Questions]:
-    """Return the state of a call, and its open questions. The library has checked its seal."""
-    stored = as_object(json.loads(params.request_state or ""))
-    asked = _read_questions(
-        params.name, {"questions": stored["open"], "partial": stored["partial"]}, {}
-    )
-    return QuestionState.from_json(stored), asked
-
-
-def _take_responses(
-    asked: Questions, state: QuestionState, responses: types.InputResponses
-) -> list[Question]:
-    """Put the client's `responses` into `state`, and return the questions without one."""
-    missing: list[Question] = []
-    for question in asked.questions:
-        response = responses.get(question.id)
-        action = getattr(response, "action", None)
-        if action is None:
-            missing.append(question)
-        else:
-            asked.settle_response(state, question, action, getattr(response, "content", None))
-    return missing
-
-
-def _read_questions(
-    tool: str, outcome: JsonObject, configured: Mapping[str, JsonValue]
-) -> Questions:
-    """Return the questions in an outcome of `ToolRunner.run`."""
-    listed = outcome["questions"]
-    assert isinstance(listed, list)  # `ToolHost` wrote it
-    questions = [Question.model_validate(item) for item in listed]
-    return Questions(tool, questions, outcome["partial"] is True, configured)
-
-
-# --- results -----------------------------------------------------------------------------------
-
-
-def _make_result(outcome: JsonObject) -> types.CallToolResult:
-    """Return a success or an error in the shapes of `ToolRunner.run` as a result of MCP."""
-    if outcome["type"] == "error":
-        return _make_text_result(str(outcome["message"]), is_error=True)
-
-    result = _make_text_result(str(outcome["content"]), is_error=False)
-    images = outcome.get("images")
-    for image in images if isinstance(images, list) else []:
-        assert isinstance(image, list)  # media type, and content in Base64
-        media_type, data = map(str, image)
-        result.content.append(_make_image_block(media_type, data))
-    return result
-
-
-def _make_image_block(media_type: str, data: str) -> types.ContentBlock:
-    """Return an image, or another file such as a PDF as an embedded resource."""
-    import mcp_types as types
-
-    if media_type.startswith("image/"):
-        return types.ImageContent(data=data, mime_type=media_type)
-    blob = types.BlobResourceContents(uri="jp-nb:result", mime_type=media_type, blob=data)
-    return types.EmbeddedResource(resource=blob)
-
-
-def _make_text_result(text: str, *, is_error: bool) -> types.CallToolResult:
-    import mcp_types as types
-
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)

@@ -1,7 +1,7 @@
 """Command `jp-nb mcp`: offer the tools of a module or notebook to other MCP clients.
 
-The server answers over stdin and stdout, or over HTTP with `--http` (`serve_transports.py`). The
-tools are loaded while it already answers.
+The server answers over stdin and stdout (`stdio_service.py`), or over HTTP with `--http`
+(`http_service.py`). The tools are loaded while it already answers.
 
 Source: `docs/mcp.md` (our tools for others), `docs/decisions.md` D231.
 """
@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Final
 
 from jp_nb.errors import UsageError
+from jp_nb.headless.tool_server.http_service import serve_http
 from jp_nb.headless.tool_server.mcp_server import ToolServer, make_server, print_notice
-from jp_nb.headless.tool_server.serve_transports import Wire, serve_http, serve_stdio, take_wire
 from jp_nb.headless.tool_server.served_source import open_served_source
+from jp_nb.headless.tool_server.stdio_service import Wire, serve_stdio, take_wire
 
 LIBRARY_NOT_INSTALLED: Final = "`jp-nb mcp` needs the library `mcp`: `pip install 'jp-nb[mcp]'`"
 

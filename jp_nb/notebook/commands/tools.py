@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.rules import forget_rule, iter_rule_rows
-from jp_nb.rendering.reports import tool_text
+from jp_nb.rendering.reports import tool_table, tool_text
 
 
 def show_tools(call: Invocation) -> None:
@@ -19,7 +19,7 @@ def show_tools(call: Invocation) -> None:
         forget_rule(call, name, number)
         return
     if name is None:
-        call.show(tool_text.render_tools(call.session.config, resolver.resolve_tools))
+        call.show(tool_table.render_tools(call.session.config, resolver.resolve_tools))
         return
 
     resolver.discover_tools(name)  # starts an MCP server that may have the tool

@@ -1,8 +1,10 @@
-"""The summary that replaces a prompt in the output, and the text for readers without the form.
+"""The summary that replaces a prompt in the output, with its answer or the reason for none.
 
 For example, the summary of a question with its answer:
 
     Deploy now? → Yes
+
+Until then, `open_prompt_text.py` has the text for readers who do not see the form.
 
 The *end* of a prompt is `Answered`, `NotAnswered`, or `Unavailable`, which has the reason why the
 user was not asked (`prompt_ends.py`). A form also has a `FormEnd`, with the end of each page. The
@@ -14,7 +16,6 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from jp_nb.agent.prompting.prompt_ends import (
@@ -32,10 +33,8 @@ from jp_nb.agent.prompting.prompts import (
     QuestionPrompt,
     SimplePrompt,
 )
-from jp_nb.exact_form import spell_invisible
 from jp_nb.record.reading.outcome_words import end_in_words
 from jp_nb.rendering.markdown import escape_markup
-from jp_nb.rendering.prompt_texts.address_text import ADDRESS_AT, find_address
 from jp_nb.rendering.prompt_texts.card_text import format_card_lines, render_card
 from jp_nb.rendering.prompt_texts.outcome_text import format_author, format_marks
 from jp_nb.rendering.prompt_texts.prompt_text import (
@@ -59,32 +58,6 @@ class PromptSummary(NamedTuple):
 
     plain: str
     markdown: str
-
-
-# For readers of a page that does not show the form: in a saved notebook, or without widgets.
-OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
-
-
-def format_without_form(prompt: AnyPrompt) -> str:
-    """Return the questions and options, for readers who do not see the form."""
-    lines: list[str] = []
-    if isinstance(prompt, FormPrompt):
-        # One tool asks all pages, so the first one names it.
-        if head := format_head_line(prompt.pages[0]):
-            lines.append(head)
-
-        for number, page in enumerate(prompt.pages, start=1):
-            lines += [f"{number}. {format_question(page)}", *_list_option_lines(page)]
-
-        return "\n".join([*lines, OPEN_ONLY])
-
-    question = format_titled_question(prompt)  # in one line, after its title and asking tool
-    if isinstance(prompt, QuestionPrompt):
-        lines += _list_option_lines(prompt)
-    if not lines:
-        return f"{question} {OPEN_ONLY}"
-
-    return "\n".join([question, *lines, OPEN_ONLY])
 
 
 def summarize_prompt(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
@@ -164,22 +137,8 @@ def _summarize_page(
     )
 
 
-def _make_card(page: QuestionPrompt, end: PromptEnd[Answered] | None) -> QuestionCard:
-    """Return the card of a question after its `end`; None: it is still open."""
+def _make_card(page: QuestionPrompt, end: Answered) -> QuestionCard:
+    """Return the card of an answered question."""
     answer_type = page.question.answer_type
-    recorded_type = answer_type.to_record()
-    if not isinstance(end, Answered):
-        return make_question_card(recorded_type, answered=False)
-
     answer_without_secrets = answer_type.redacted(end.value)
-    return make_question_card(recorded_type, answer_without_secrets, answered=True)
-
-
-def _list_option_lines(page: QuestionPrompt) -> Iterator[str]:
-    """Yield the lines below an open question: the host of its URL, its options, or its fields."""
-    # Of a URL only the host: a page may make a link of the whole text.
-    address = find_address(page)
-    if address is not None and address.host:
-        yield f"    {ADDRESS_AT.format(spell_invisible(address.host))}"
-
-    yield from (f"    {line}" for line in format_card_lines(_make_card(page, None)))
+    return make_question_card(answer_type.to_record(), answer_without_secrets, answered=True)

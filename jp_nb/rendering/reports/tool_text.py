@@ -1,8 +1,8 @@
-"""Reports about the configured tools: `%jp tools` lists them, `%jp tools NAME` shows one.
+"""Report of one configured tool: its settings, rules, questions, and parameters: `%jp tools NAME`.
 
-A tool is *offered* if the configuration enables it and its source provides it. Each report asks
-twice for the offer (`MakeOffer`): as the configuration is, and with all tools enabled (`possible`),
-because a tool that is off has no definition otherwise.
+`tool_table.py` lists all tools. As it does, the report asks twice for the offer (`MakeOffer`): as
+the configuration is, and with all tools enabled (`possible`), because a tool that is off has no
+definition otherwise.
 
 Source: `docs/guide.md`.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -36,22 +35,10 @@ from jp_nb.rendering.report import (
     make_line,
     make_table,
 )
+from jp_nb.rendering.reports.tool_table import MakeOffer, describe_tool_state, render_tools
 from jp_nb.toolkit.arguments.parameter_docs import Parameter, list_parameters
 from jp_nb.toolkit.function_tools.python_tool import PythonTool
 from jp_nb.toolkit.function_tools.tool_advice import suggest_improvements
-
-
-class MakeOffer(Protocol):
-    """Returns the tools that a configuration enables.
-
-    Without `may_start`, sources such as servers do not start for it. The tools of those that run
-    are known.
-    """
-
-    def __call__(self, config: AppConfig, *, may_start: bool = True) -> ToolSet:
-        """Return the tools of `config`."""
-        ...
-
 
 _SWITCH_TEXTS: Mapping[str, str] = {
     "any": "-t and -T can switch it",
@@ -62,60 +49,6 @@ _SWITCH_TEXTS: Mapping[str, str] = {
 
 RuleRow = tuple[str, str]
 """The words of a rule, and who set it: its layer, or the command that removes it."""
-
-
-def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
-    """Return all configured tools with their state, source and settings.
-
-    With `toolset`, return only its tools.
-    """
-    offered = offer(config)
-    config = offered.config or config  # with the tools that the sources have found just now
-    possible = offer(with_all_tools_enabled(config), may_start=False)
-
-    rows = []
-    for name, tool in config.conversation.tools.items():
-        if name == STAR or toolset not in (None, tool.toolset):
-            continue
-
-        # A tool that is not available has only what is configured for it.
-        found = possible.tools.get(name) or tool
-        source = tool.source or ""
-        if name in offered.clashes:
-            source = f"{source}: {offered.clashes[name]}"
-        state = _describe_state(name, config, offered)
-        how = (found.run or "", found.result or "", format_grants(tool.access))
-        rows.append((name, state, source, tool.toolset or "-", *how))
-
-    for name in config.conversation.list_source_toolsets():
-        is_shown = toolset in (None, name) and not config.conversation.list_toolset_tools(name)
-        if is_shown:
-            state = _describe_source(name, config, offered)
-            rows.append((f"{name}.*", state, name, name, "", "", ""))
-
-    return make_table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
-
-
-def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
-    """Return the state of a source whose tools are not known."""
-    # The text of a failure names its source: `the tool source 'mcp.books' failed: …`.
-    failures = [text for text in (*offered.failures, *offered.problems) if name in text]
-    if failures:
-        return f"missing: {failures[0]}"
-    if config.conversation.toolsets[name].state:
-        return "on"
-    return f"off: {name} has not started. List its tools: `%jp tools {name}`"
-
-
-def _describe_state(name: str, config: AppConfig, offered: ToolSet) -> str:
-    """Return the state of a tool in the list: `on`, `off`, or `missing` with the reason."""
-    if name in offered.missing:
-        return f"missing: {offered.missing[name]}"
-    if name not in offered.tools:
-        return "off"
-
-    is_on, _ = config.conversation.get_tool_state(name)
-    return "on" if is_on else "on: assistant.tool_choice names it"
 
 
 def render_tool(
@@ -213,7 +146,7 @@ def _describe_switch(name: str, config: AppConfig, offered: ToolSet) -> str:
     if rule == "never":
         return f"locked-{word}: -t and -T cannot switch it"
     if name in offered.tools and not is_on:  # `assistant.tool_choice` names it
-        return f"{_describe_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
+        return f"{describe_tool_state(name, config, offered)}; otherwise off: {_SWITCH_TEXTS[rule]}"
 
     return f"{word}: {_SWITCH_TEXTS[rule]}"
 

@@ -38,7 +38,8 @@ from jp_nb.notebook.prompt.running_cell.current_page import (
 )
 from jp_nb.notebook.prompt.running_cell.idle_clock import IdleClock
 from jp_nb.rendering.prompt_texts import form_text
-from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary, format_without_form
+from jp_nb.rendering.prompt_texts.open_prompt_text import format_without_form
+from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 from jp_nb.session.threads.cell_jobs import Timer
 from jp_nb.session.threads.cell_loop import CellLoop
 from jp_nb.text import upper_first
