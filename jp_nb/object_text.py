@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.exact_form import format_exact_json, spell_lines
-from jp_nb.json_reading import MAX_SHOWN_LEVELS
+from jp_nb.json_limits import MAX_SHOWN_LEVELS
 from jp_nb.text import pluralize
 
 BAR: Final = "│ "  # prefix of each line of a text

@@ -14,7 +14,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from jp_nb.json_schema import LIST_KEYWORDS, NAMED_KEYWORDS, SINGLE_KEYWORDS, Schema
-from jp_nb.json_values import JsonObject, is_finite, sorted_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import sorted_json
+from jp_nb.storable_json import is_finite
 
 
 class TypeSchema(GenerateJsonSchema):

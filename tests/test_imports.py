@@ -27,7 +27,10 @@ MCP = {"mcp", "mcp_types", "anyio"}
 GROUND = {
     "errors",
     "json_values",
+    "json_limits",
     "json_reading",
+    "json_writing",
+    "storable_json",
     "json_schema",
     "packages",
     "jsonschema_import",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb import json_reading, json_values
+from jp_nb import json_limits, json_reading, json_values, json_writing, storable_json
 from tests.support import record_strategies
 
 MAX_INDENTED_LEVELS = 16
@@ -45,10 +45,10 @@ def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) 
 
 
 def test_levels_are_counted_from_the_outermost() -> None:
-    assert not json_reading.is_deeper(1, 0)
+    assert not json_limits.is_deeper(1, 0)
     for levels in (1, 2, 100_000):
-        assert json_reading.is_deeper(nested(levels), levels - 1)
-        assert not json_reading.is_deeper(nested(levels), levels)
+        assert json_limits.is_deeper(nested(levels), levels - 1)
+        assert not json_limits.is_deeper(nested(levels), levels)
     assert json_reading.read_json("[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
     with pytest.raises(ValueError, match="more than 4 levels"):
         json_reading.read_json("[" * 5 + "]" * 5, max_levels=4)
@@ -56,13 +56,13 @@ def test_levels_are_counted_from_the_outermost() -> None:
 
 def test_infinite_numbers_and_deep_values_are_not_storable() -> None:
     rows: list[Any] = [float("nan"), [float("inf")], nested(MAX_STORED_LEVELS + 1)]
-    assert not any(json_values.is_storable(row) for row in rows)
-    assert json_values.is_storable(nested(MAX_STORED_LEVELS))
+    assert not any(storable_json.is_storable(row) for row in rows)
+    assert storable_json.is_storable(nested(MAX_STORED_LEVELS))
 
 
 @given(record_strategies.json_values)
 def test_any_other_json_is_storable(value: Any) -> None:
-    assert json_values.is_storable(value)
+    assert storable_json.is_storable(value)
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_canonical_form_of_equal_values_is_the_same(subtests: pytest.Subtests) -
     ]
     for ours, theirs in rows:
         with subtests.test(ours=ours):
-            assert json_values.canonical_json(ours) == json_values.canonical_json(theirs)
+            assert json_writing.canonical_json(ours) == json_writing.canonical_json(theirs)
 
 
 def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -> None:
@@ -109,26 +109,26 @@ def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -
     ]
     for one, other in rows:
         with subtests.test(one=one):
-            assert json_values.canonical_json(one) != json_values.canonical_json(other)
+            assert json_writing.canonical_json(one) != json_writing.canonical_json(other)
 
 
 @given(record_strategies.json_values)
 def test_canonical_form_is_one_line_of_ascii(value: Any) -> None:
-    text = json_values.canonical_json(value)
+    text = json_writing.canonical_json(value)
     assert text.isascii()
     assert "\n" not in text
-    assert json_values.canonical_json(json.loads(text)) == text
+    assert json_writing.canonical_json(json.loads(text)) == text
 
 
 def test_sorted_json_distinguishes_numbers_and_ignores_key_order() -> None:
-    assert json_values.sorted_json({"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
-    assert json_values.sorted_json(1) != json_values.sorted_json(1.0)
+    assert json_writing.sorted_json({"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
+    assert json_writing.sorted_json(1) != json_writing.sorted_json(1.0)
 
 
 def test_deep_json_is_not_indented() -> None:
-    assert json_values.indented_json({"a": [1]}) == json.dumps({"a": [1]}, indent=2)
-    assert "\n" in json_values.indented_json(nested(MAX_INDENTED_LEVELS))
-    assert "\n" not in json_values.indented_json(nested(MAX_INDENTED_LEVELS + 1))
+    assert json_writing.indented_json({"a": [1]}) == json.dumps({"a": [1]}, indent=2)
+    assert "\n" in json_writing.indented_json(nested(MAX_INDENTED_LEVELS))
+    assert "\n" not in json_writing.indented_json(nested(MAX_INDENTED_LEVELS + 1))
 
 
 # --- storing and sending ---------------------------------------------------------------------
@@ -143,18 +143,18 @@ def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
         ({"\udc00": 1}, {"\ufffd": 1}),
     ]
     for given_value, expected in rows:
-        assert json_values.make_storable(given_value) == expected
+        assert storable_json.make_storable(given_value) == expected
     value: Any = {"a": [1, "ä😀", None, 1e300]}
-    assert json_values.make_storable(value) is value
+    assert storable_json.make_storable(value) is value
 
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_encoded(text: str) -> None:
-    whole = json_values.replace_surrogates(text)
+    whole = storable_json.replace_surrogates(text)
     whole.encode()
-    assert json_values.replace_surrogates(whole) == whole
-    assert len(json_values.encode_utf8(text).decode()) == len(text)
-    assert json_values.encode_utf8("a\ud83d") == b"a?"
+    assert storable_json.replace_surrogates(whole) == whole
+    assert len(storable_json.encode_utf8(text).decode()) == len(text)
+    assert storable_json.encode_utf8("a\ud83d") == b"a?"
 
 
 @given(record_strategies.json_values)

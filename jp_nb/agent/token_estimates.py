@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.image_headers import MEDIA_TYPES, read_image_size
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.toolkit.question import Question
 
 

@@ -34,7 +34,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.path_conditions import is_inside_folder
 from jp_nb.config.tree.value_errors import describe_found
-from jp_nb.json_values import is_finite, sorted_json
+from jp_nb.json_writing import sorted_json
+from jp_nb.storable_json import is_finite
 
 Conditions = Mapping[str, JsonValue]
 """Conditions as they are configured, by the name of the argument."""

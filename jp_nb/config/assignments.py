@@ -37,7 +37,8 @@ from jp_nb.config.setting_paths import find_path_end, format_path, parse_path
 from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.json_reading import MAX_CONFIG_LEVELS, read_json
+from jp_nb.json_limits import MAX_CONFIG_LEVELS
+from jp_nb.json_reading import read_json
 
 ASSIGNMENT_FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 ASSIGNMENT_LAYER = "assignment"

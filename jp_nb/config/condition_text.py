@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.argument_rules import HINT_PREFIX, Conditions
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 
 OWN_CLAIM: Final = "(the server's own claim)"
 _BARE_KEY: Final = re.compile("[A-Za-z0-9_-]+")

@@ -23,7 +23,8 @@ from jp_nb.config.partials.partial_strategies import strip_strategies
 from jp_nb.config.tree.app import Extend
 from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
-from jp_nb.json_reading import MAX_CONFIG_LEVELS, read_json
+from jp_nb.json_limits import MAX_CONFIG_LEVELS
+from jp_nb.json_reading import read_json
 
 REGISTRATIONS_LAYER = "registrations"
 USER_FILE_LAYER = "user file"

@@ -21,8 +21,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.value_errors import shorten_for_error
 from jp_nb.errors import ConfigError
-from jp_nb.json_reading import MAX_CONFIG_LEVELS, is_deeper
-from jp_nb.json_values import sorted_json
+from jp_nb.json_limits import MAX_CONFIG_LEVELS, is_deeper
+from jp_nb.json_writing import sorted_json
 
 PathKeys = tuple[str, ...]
 """A parsed path: see `parse_path`."""

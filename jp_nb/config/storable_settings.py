@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.errors import ConfigProblem
-from jp_nb.json_reading import MAX_CONFIG_LEVELS
+from jp_nb.json_limits import MAX_CONFIG_LEVELS
 
 
 def remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, replace_surrogates
+from jp_nb.json_values import JsonObject
+from jp_nb.storable_json import replace_surrogates
 
 METADATA_FILE = "metadata.json"
 BASE_CONFIG_FILE = "base_config.json"

@@ -49,7 +49,8 @@ from jp_nb.interop.jp_entries import (
 )
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.metadata_file import format_metadata
-from jp_nb.json_values import JsonObject, as_object, replace_surrogates
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.storable_json import replace_surrogates
 
 Dialect = Literal["native", "jp-head"]
 

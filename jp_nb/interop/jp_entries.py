@@ -29,8 +29,9 @@ from jp_nb.interop.jp_key_order import sort_usual_keys
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_spelling import apply_spelling, find_spelling
 from jp_nb.interop.json_text import JsonText, join_pointer, read_value
-from jp_nb.json_values import JsonObject, as_object, replace_surrogates
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS, NON_CONFIG_KEYS
+from jp_nb.storable_json import replace_surrogates
 
 ENTRY_INDENT = "  "
 """Indentation of an entry in its file."""

@@ -6,7 +6,8 @@ import math
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, replace_surrogates
+from jp_nb.json_values import JsonObject
+from jp_nb.storable_json import replace_surrogates
 
 
 def sort_keys(value: JsonValue) -> JsonValue:

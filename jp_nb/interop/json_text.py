@@ -16,8 +16,8 @@ from typing import Any, Final, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_reading import MAX_STORED_LEVELS, is_deeper
-from jp_nb.json_values import spaced_json
+from jp_nb.json_limits import MAX_STORED_LEVELS, is_deeper
+from jp_nb.json_writing import spaced_json
 
 JSON_BYTE_ORDER_MARK = "\ufeff"
 _WHITE = " \t\n\r"

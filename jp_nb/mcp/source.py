@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.config.tree.tool_settings import RunMode, ToolConfig
 from jp_nb.errors import ToolSourceError
-from jp_nb.json_values import hash_json
+from jp_nb.json_writing import hash_json
 from jp_nb.mcp.connections.connection import Connection
 from jp_nb.mcp.errors import ServerError
 from jp_nb.mcp.server_start import NOT_INSTALLED, ServerHost, ServerStarter, has_library

@@ -29,9 +29,8 @@ from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
 from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema
-from jp_nb.json_values import encode_utf8
 from jp_nb.providers.batch_api import WholeAnswers
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.http import HttpClient
@@ -61,6 +60,7 @@ from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder
 from jp_nb.providers.response_parts.streaming import stream_events
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.record.request_context.context import RequestContext
+from jp_nb.storable_json import encode_utf8
 
 MAX_ATTACHMENT_LISTS: Final = 2
 """Number of formatted lists of attachments that are kept: of a conversation, and of another."""

@@ -23,8 +23,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompting.prompts import UNSET_VALUE, ProposedChange
 from jp_nb.exact_form import escape_invisible
-from jp_nb.json_reading import MAX_INDENTED_LEVELS, is_deeper
-from jp_nb.json_values import indented_json
+from jp_nb.json_limits import MAX_INDENTED_LEVELS, is_deeper
+from jp_nb.json_writing import indented_json
 from jp_nb.rendering.same_runs import SameRun, find_same_runs
 from jp_nb.rendering.word_diff import DiffPiece, Escape, compare_words, escape_line
 from jp_nb.text import pluralize

@@ -22,7 +22,7 @@ from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.setting_paths import parse_path
 from jp_nb.errors import ConfigError, StorageError
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.record.changes.base_change import read_base_change
 from jp_nb.record.changes.config_history import Projection

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.storage.private_files import (
     lock_private_file,
     read_private_file,

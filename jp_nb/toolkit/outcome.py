@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from jp_nb.images import Image
-from jp_nb.json_reading import MAX_STORED_LEVELS, is_larger
+from jp_nb.json_limits import MAX_STORED_LEVELS, is_larger
 from jp_nb.toolkit.question import Question
 
 if TYPE_CHECKING:  # most turns edit no cells

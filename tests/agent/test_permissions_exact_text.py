@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb import json_values
+from jp_nb import storable_json
 from jp_nb.rendering.prompt_texts import prompt_text
 from tests.agent.turn_bench import call, reply, say
 from tests.kit.consoles import ConsoleUser
@@ -408,7 +408,7 @@ async def test_unchanged_edit_box_gives_the_arguments_back(
     Half a surrogate pair is U+FFFD for the user and for the tool.
     """
     seen: list[Any] = []
-    expected = json_values.make_storable(arguments)
+    expected = storable_json.make_storable(arguments)
 
     async def submit() -> Any:
         form = bench.person.asked[-1]

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.carrier_store import CarrierStore
 from jp_nb.record.documents import carrier
 from jp_nb.record.documents.conversation_list import drop_conversation, switch_conversation
@@ -17,6 +16,7 @@ from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_shape import count_entries
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.stream import ConversationStream
+from jp_nb.storable_json import make_storable
 from jp_nb.storage.key_file import KeyFile
 from tests.kit.records import new_event
 

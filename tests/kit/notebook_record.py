@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from pydantic import SecretBytes
 
-from jp_nb.json_values import make_storable
 from jp_nb.record.documents import carrier, merge, record_shape, record_splitting, segments
 from jp_nb.record.documents.conversation_list import (
     drop_conversation,
@@ -22,6 +21,7 @@ from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.documents.signing import Signer
 from jp_nb.record.stream import ConversationStream
+from jp_nb.storable_json import make_storable
 
 NEW: Final = object()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb import json_values
+from jp_nb import json_writing
 from jp_nb.config.tree.provider_settings import LlamaCpp
 from jp_nb.providers import create_provider, create_server
 from jp_nb.providers.network import endpoint, http, local_server, response_bodies
@@ -28,7 +28,7 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "bytes without content": (stream_decoder, "MAX_EMPTY_BYTES"),
     "bytes besides an answer": (stream_decoder, "MAX_OVERHEAD_BYTES"),
     "check of complete arguments": (streamed_arguments, "is_json_object"),
-    "JSON encoder": (json_values, "_encode_compact"),
+    "JSON encoder": (json_writing, "_encode_compact"),
     "parts of a schema": (schema_rewriter, "_MAX_NODES"),
     "seconds between keep-alives": (openai_responses, "KEEP_ALIVE_SECONDS"),
     "address of OpenAI": (endpoint, "_OPENAI_URL"),

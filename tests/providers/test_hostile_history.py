@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb import json_values
+from jp_nb import storable_json
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context_builder import build_context
@@ -139,7 +139,7 @@ def test_every_api_accepts_what_models_and_tools_wrote(dialect: str, turns: list
 
     record.start_turn(new_event("chat_request", content="And now?"))
     check_request()
-    raw: Any = json.loads(json.dumps(json_values.make_storable([*stream.raw]), sort_keys=True))
+    raw: Any = json.loads(json.dumps(storable_json.make_storable([*stream.raw]), sort_keys=True))
     again = ConversationStream(stream.properties, clock=utc_now, raw=raw)
     thread = build_context(again, [name], in_turn=True)
     assert [*provider.preview(make("model_request", model, thread)).parts] == earlier

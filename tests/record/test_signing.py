@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.records import new_event
 from tests.record.keyring import Keyring

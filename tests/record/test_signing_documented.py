@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event

@@ -18,7 +18,8 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prompting.prompts import FormPrompt, QuestionPrompt
 from jp_nb.exact_form import escape_invisible, spell_invisible
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import JsonObject, as_object, indented_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import indented_json
 from jp_nb.toolkit.arguments.json_types import list_declared_types
 from jp_nb.toolkit.arguments.text_arguments import list_text_arguments
 from jp_nb.toolkit.outcome import ToolFailure

@@ -30,7 +30,8 @@ from jp_nb.config.argument_rules import (
     matches_conditions,
 )
 from jp_nb.exact_form import escape_invisible, spell_invisible
-from jp_nb.json_values import as_object, compact_json
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS

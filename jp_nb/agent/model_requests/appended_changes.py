@@ -24,7 +24,7 @@ from jp_nb.agent.token_estimates import (
 from jp_nb.errors import ProviderError
 from jp_nb.image_headers import PDF
 from jp_nb.images import Image
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.record.request_context.request_head import (
     MAX_HEAD_CHARS,
     RequestHead,

@@ -31,7 +31,9 @@ from jp_nb.agent.provider_events import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.json_values import JsonObject, compact_json, make_storable
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import make_storable
 
 # The stored names of events, and of ends.
 _EVENTS: Final[Mapping[str, type[Any]]] = {

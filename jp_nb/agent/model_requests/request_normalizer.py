@@ -22,19 +22,15 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.images import Image
-from jp_nb.json_values import (
-    JsonObject,
-    encode_utf8,
-    make_storable,
-    map_texts,
-    sorted_json,
-)
+from jp_nb.json_values import JsonObject, map_texts
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.shapes import SHAPE
 from jp_nb.record.reading.marks import CONTINUES, EDITED_ARGUMENTS_KEY
 from jp_nb.record.request_context.context import ContextItem, RequestContext
 from jp_nb.record.request_context.host_marks import HOST
 from jp_nb.record.request_context.request_head import HEAD_CHANGE_KEY, HEAD_KEY
+from jp_nb.storable_json import encode_utf8, make_storable
 
 PART_DIGEST_CHARS: Final = 20
 """Length of the id of a part, in hexadecimal digits: 80 bits."""

@@ -29,9 +29,9 @@ from jp_nb.agent.provider_events import (
 )
 from jp_nb.errors import ProviderError
 from jp_nb.json_reading import read_json, split_json_objects
-from jp_nb.json_values import replace_surrogates
 from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.entries.shapes import add_shape
+from jp_nb.storable_json import replace_surrogates
 from jp_nb.text import one_line
 
 MAX_SENT_CHARS: Final = 300

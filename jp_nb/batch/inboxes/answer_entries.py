@@ -14,7 +14,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from jp_nb.batch.inboxes.answers_comments import EntryText
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.storage.configuration.answers_content import (
     CONSENT_WORDS,
     SKIP_WORD,

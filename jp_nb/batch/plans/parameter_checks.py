@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secrets.api_keys import looks_like_secret
 from jp_nb.headless.parameter_cell import is_parameter_name
-from jp_nb.json_reading import is_deeper
+from jp_nb.json_limits import is_deeper
 from jp_nb.text import one_line
 
 MAX_PARAMETER_LEVELS: Final = 50

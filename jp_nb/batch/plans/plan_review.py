@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.run_log import RunLog, RunState
 from jp_nb.batch.results.run_log_lines import ReplannedLine
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 
 MAX_REPLANNED_RUNS: Final = 10_000
 """Ids in one line of the log. More have several lines."""

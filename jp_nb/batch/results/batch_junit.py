@@ -12,7 +12,7 @@ from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.report_text import MAX_ERROR_CHARS, clean_text
 from jp_nb.batch.results.run_log import RunState
 from jp_nb.headless.run_reports.junit_report import encode_junit
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 
 
 def format_batch_junit(runs: Iterable[RunState], *, strict: bool = False) -> bytes:

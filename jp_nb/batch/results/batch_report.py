@@ -23,7 +23,9 @@ from jp_nb.batch.results.report_text import MAX_ERROR_CHARS, clean_text
 from jp_nb.batch.results.run_log import RunLog, RunState
 from jp_nb.batch.results.run_log_lines import BatchLine
 from jp_nb.headless.files import replace_file_at
-from jp_nb.json_values import JsonObject, compact_json, make_storable
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import make_storable
 
 HTML_NAME: Final = "report.html"
 JSON_NAME: Final = "report.json"

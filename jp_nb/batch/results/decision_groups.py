@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from jp_nb.agent.prepared_answers import DecisionKind
 from jp_nb.headless.reported_decisions import DECISION_DESCRIPTIONS, DECISION_SECTIONS
-from jp_nb.json_values import compact_json, sorted_json
+from jp_nb.json_writing import compact_json, sorted_json
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.storage.configuration.answers_content import AnswerKey
 from jp_nb.text import one_line

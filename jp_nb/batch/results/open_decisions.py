@@ -28,7 +28,7 @@ from jp_nb.batch.results.decision_groups import (
 )
 from jp_nb.batch.results.run_log import RunState
 from jp_nb.batch.results.run_log_lines import EndedLine
-from jp_nb.json_values import compact_json, sorted_json
+from jp_nb.json_writing import compact_json, sorted_json
 from jp_nb.storage.configuration.answers_content import (
     RUNS_TABLE,
     AnswerKey,

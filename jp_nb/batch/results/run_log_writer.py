@@ -12,7 +12,7 @@ from typing import Final
 from jp_nb.batch.results.run_log_lines import LogLine
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file
-from jp_nb.json_values import format_storable_line
+from jp_nb.json_writing import format_storable_line
 
 _BLOCK_BYTES: Final = 65536
 

@@ -36,7 +36,7 @@ with delay_parsers():  # nbformat loads jsonschema
     from jp_nb.headless.kernels.kernel_client import MAX_CELL_OUTPUT_CHARS, KernelBounds
     from jp_nb.headless.kernels.kernel_processes import KernelProcesses
     from jp_nb.headless.kernels.kernel_template import KernelTemplate, KernelTemplateError
-    from jp_nb.json_values import format_storable_line
+    from jp_nb.json_writing import format_storable_line
 
 INTERRUPT: Final = "interrupt"
 """The line that ends the current run."""

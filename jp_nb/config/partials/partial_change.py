@@ -30,7 +30,7 @@ from jp_nb.config.partials.partial import (
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 
 
 @dataclass(frozen=True)

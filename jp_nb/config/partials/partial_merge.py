@@ -23,7 +23,7 @@ from jp_nb.config.schema import (
     ROOT,
     SchemaNode,
 )
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 
 TEXT_SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.headless.run_reports.run_report import ReportedQuestion, ReportedTurn, RunReport
 from jp_nb.headless.terminal_text import format_text
-from jp_nb.json_values import JsonObject, make_storable
+from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.reading.turn_view import ConfigChange
+from jp_nb.storable_json import make_storable
 
 
 def format_json_report(report: RunReport) -> str:

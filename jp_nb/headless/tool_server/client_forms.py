@@ -16,7 +16,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_types import (

@@ -17,7 +17,6 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import JsonValue, TypeAdapter
 
-from jp_nb.json_values import replace_surrogates
 from jp_nb.mcp.exchange import (
     CallRequest,
     InputRequired,
@@ -32,6 +31,7 @@ from jp_nb.mcp.transports.http_refusals import LOST_ANSWER, LOST_SESSION
 from jp_nb.mcp.transports.limits import MAX_LIST_PAGES, MAX_TOOLS
 from jp_nb.mcp.transports.message_repair import RAW_RESULT
 from jp_nb.mcp.transports.repaired_transport import RepairedTransport
+from jp_nb.storable_json import replace_surrogates
 
 HEADER_MISMATCH: Final = types.HEADER_MISMATCH
 CONNECTION_CLOSED: Final = types.CONNECTION_CLOSED

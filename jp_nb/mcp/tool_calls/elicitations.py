@@ -23,9 +23,10 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.secrets.secret_names import is_secret_name
 from jp_nb.errors import UsageError
-from jp_nb.json_values import compact_json, make_storable
+from jp_nb.json_writing import compact_json
 from jp_nb.mcp.exchange import CANCEL, ServerAnswer, ServerQuestion
 from jp_nb.record.entries.outcomes import QuestionOutcome
+from jp_nb.storable_json import make_storable
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_type_reading import find_first_problem

@@ -16,10 +16,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.json_schema import Schema
-from jp_nb.json_values import hash_json, make_storable
+from jp_nb.json_writing import hash_json
 from jp_nb.mcp.exchange import ServerTool
 from jp_nb.mcp.tool_definitions.tool_names import map_names
 from jp_nb.mcp.tool_definitions.tool_schemas import MAX_SCHEMA_CHARS, read_schema
+from jp_nb.storable_json import make_storable
 from jp_nb.text import plain
 from jp_nb.toolkit.question_types.server_schema_checks import (
     find_property_problems,

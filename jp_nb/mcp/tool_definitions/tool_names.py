@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from jp_nb.json_values import hash_json
+from jp_nb.json_writing import hash_json
 
 SEPARATOR: Final = "__"
 MAX_TOOL_NAME_CHARS: Final = 64

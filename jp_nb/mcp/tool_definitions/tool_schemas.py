@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_settings import JSON_TYPES
 from jp_nb.errors import UsageError
-from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import (
     ONLY_ITSELF,
     Schema,
@@ -24,7 +24,9 @@ from jp_nb.json_schema import (
     map_schemas,
     walk_schemas,
 )
-from jp_nb.json_values import JsonObject, make_storable, sorted_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import sorted_json
+from jp_nb.storable_json import make_storable
 from jp_nb.text import one_line
 from jp_nb.type_schemas import without_infinite_numbers
 

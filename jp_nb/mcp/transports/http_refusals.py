@@ -16,7 +16,7 @@ from typing import Final
 
 import httpx2
 
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.mcp.transports.http_bodies import copy_response, read_beginning
 from jp_nb.mcp.transports.launches import HttpLaunch
 from jp_nb.mcp.transports.limits import MAX_REFUSAL_BYTES

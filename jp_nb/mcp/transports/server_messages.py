@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jp_nb.json_reading import MAX_STORED_LEVELS, is_deeper
+from jp_nb.json_limits import MAX_STORED_LEVELS, is_deeper
 
 Json = dict[str, Any]
 

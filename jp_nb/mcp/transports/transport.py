@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.json_values import encode_utf8
 from jp_nb.mcp.transports import end_reasons
 from jp_nb.mcp.transports.launches import StdioLaunch
 from jp_nb.mcp.transports.server_messages import find_request_id, read_message
 from jp_nb.mcp.transports.server_process import PIPE_CHUNK_BYTES, ServerProcess
+from jp_nb.storable_json import encode_utf8
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

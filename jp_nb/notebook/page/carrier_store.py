@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.control_channel import CellContext
 from jp_nb.notebook.page.pageless_stores import PagelessStore
 from jp_nb.notebook.page.record_location import IN_NOTEBOOK
@@ -32,6 +32,7 @@ from jp_nb.record.documents.document import Document
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
 from jp_nb.record.entries.new_ids import derive_widget_id
 from jp_nb.record.entries.timestamps import utc_now
+from jp_nb.storable_json import make_storable, make_storable_with_size
 
 IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 

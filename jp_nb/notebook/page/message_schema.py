@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_limits import MAX_INTEGER
 from jp_nb.json_values import JsonObject
 
 MAX_MESSAGE_FIELD_CHARS: Final = 10_000

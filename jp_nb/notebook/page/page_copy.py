@@ -17,7 +17,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, as_object, make_storable
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.notebook.page.stored_keys import StoredKeys
 from jp_nb.record.documents.record_shape import (
     CONVERSATION_KEYS,
@@ -26,6 +26,7 @@ from jp_nb.record.documents.record_shape import (
     get_events,
     get_others,
 )
+from jp_nb.storable_json import make_storable
 
 ACTIVE: Final = -1
 """Place of the active conversation of a page, which is not among its `others`."""

@@ -16,8 +16,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import is_count
+from jp_nb.storable_json import make_storable, make_storable_with_size
 
 MAX_DELIVERY_BYTES = 256 * 1024
 """Limit of a message to a page. A longer write is sent in pieces."""

@@ -23,7 +23,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_limits import MAX_INTEGER
 from jp_nb.notebook.page.message_schema import PAGE_COMMON, PAGE_MESSAGES, find_misfits
 
 PROTOCOL = 2

@@ -17,12 +17,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import (
-    JsonObject,
-    as_object,
-    make_storable,
-    make_storable_with_size,
-)
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
 from jp_nb.notebook.page.page_copy import PageCopy
 from jp_nb.notebook.page.pieces import (
@@ -36,6 +31,7 @@ from jp_nb.notebook.page.transfer import Transfer
 from jp_nb.record.documents.record_shape import RECORD_KEY, get_events
 from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
 from jp_nb.record.documents.segments import count_sealed
+from jp_nb.storable_json import make_storable, make_storable_with_size
 
 MAX_BATCH_BYTES = MAX_DELIVERY_BYTES - 1_024
 """Limit of appended entries in a message: other fields need some room."""

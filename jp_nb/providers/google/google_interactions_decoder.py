@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from jp_nb.agent.provider_events import Finished, FinishReason, ToolCallStart
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
 from jp_nb.providers.google.google_interactions_items import ECHOED_STEPS, StepItems

@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Self
 from jp_nb.agent.provider import Attachment
 from jp_nb.image_headers import PDF
 from jp_nb.images import Image
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY
 from jp_nb.providers.google.google_interactions_steps import (
     STEPS_KEY,

@@ -26,7 +26,7 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.key_redactor import KeyRedactor
 from jp_nb.providers.network.endpoint import Endpoint, redact_url
 from jp_nb.providers.network.endpoint_key import EndpointKey
@@ -41,6 +41,7 @@ from jp_nb.providers.network.response_bodies import (
     split_lines,
 )
 from jp_nb.providers.network.sanitized_errors import iter_causes, sanitize_provider_error
+from jp_nb.storable_json import encode_utf8
 
 if TYPE_CHECKING:
     import httpx

@@ -23,7 +23,8 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelInfo
-from jp_nb.json_values import as_object, replace_surrogates
+from jp_nb.json_values import as_object
+from jp_nb.storable_json import replace_surrogates
 
 MAX_MODELS: Final = 5_000
 MAX_ID_CHARS: Final = 200

@@ -13,11 +13,13 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_requests.model_batches import BatchState
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.json_values import as_object, compact_json, encode_utf8
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.batch_api import HttpBatches, WholeAnswers, is_result_id
 from jp_nb.providers.network.errors import classify_response, classify_stream_error
 from jp_nb.providers.network.http import HttpClient
 from jp_nb.providers.response_parts.stream_decoder import WireObject
+from jp_nb.storable_json import encode_utf8
 
 _ENDED_STATES: Final = frozenset({"completed", "failed", "expired", "cancelled"})
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
-from jp_nb.json_values import replace_surrogates, spaced_json
+from jp_nb.json_writing import spaced_json
 from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_chat_parts import (
     describe_answer,
@@ -35,6 +35,7 @@ from jp_nb.providers.request_parts.readable_arguments import format_arguments
 from jp_nb.providers.request_parts.request_body import WireMessage
 from jp_nb.providers.schemas.answer_schemas import adapt_for_json_mode
 from jp_nb.record.entries.events import ChatResponse, ToolCallRequest
+from jp_nb.storable_json import replace_surrogates
 from jp_nb.text import one_line
 
 

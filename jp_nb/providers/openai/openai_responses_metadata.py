@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 
 ITEM_ID_KEY: Final = "openai_item_id"

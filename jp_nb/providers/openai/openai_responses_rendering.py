@@ -20,7 +20,7 @@ from jp_nb.agent.provider import ModelRequest
 from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.openai.openai_responses_fields import (
     adapt_responses_schema,
     format_responses_effort,

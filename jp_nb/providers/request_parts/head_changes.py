@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.record.request_context.request_head import RequestHead, ToolDefinition
 
 REPLACED_INSTRUCTIONS: Final = "These instructions replace all earlier ones:"

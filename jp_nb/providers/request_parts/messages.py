@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Self
 
 from jp_nb.agent.provider import AppendedChange, ModelRequest
 from jp_nb.images import Image
-from jp_nb.json_values import replace_surrogates, spaced_json
+from jp_nb.json_writing import spaced_json
 from jp_nb.providers.request_parts.attachment_parts import IMAGE_AND_PDF_TYPES
 from jp_nb.providers.request_parts.call_rules import CallRules
 from jp_nb.providers.request_parts.first_head import find_change, keep_first_head
@@ -29,6 +29,7 @@ from jp_nb.providers.request_parts.tool_call_ids import CallIds
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.request_context.context import ContextItem, RequestContext
 from jp_nb.record.request_context.request_head import RequestHead, ToolDefinition
+from jp_nb.storable_json import replace_surrogates
 
 CONTINUE_PROMPT: Final = "Continue exactly where you stopped, without repeating anything."
 RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"

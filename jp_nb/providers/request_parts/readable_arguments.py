@@ -14,8 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_reading import is_deeper
-from jp_nb.json_values import JsonObject, compact_json, make_storable
+from jp_nb.json_limits import is_deeper
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import make_storable
 
 MAX_ARGUMENT_LEVELS: Final = 64
 """Deeper arguments are sent as a text, because the reader of Google's API stops at 100 levels."""

@@ -14,7 +14,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.agent.shared_prefix import BodyPart
-from jp_nb.json_values import compact_json, replace_surrogates
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import replace_surrogates
 
 WireMessage = dict[str, Any]
 """A message, or a part of one, as a provider's API defines it."""

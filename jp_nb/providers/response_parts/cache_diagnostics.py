@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.key_redactor import KeyRedactor
 
 _MAX_ID: Final = 200

@@ -25,8 +25,9 @@ from jp_nb.agent.provider_events import (
     Usage,
 )
 from jp_nb.config.redactor import RedactedStream
-from jp_nb.json_reading import MAX_INTEGER
-from jp_nb.json_values import as_object, compact_json
+from jp_nb.json_limits import MAX_INTEGER
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.key_redactor import NO_KEY, KeyRedactor
 
 MAX_FINISH_REASON_CHARS: Final = 40

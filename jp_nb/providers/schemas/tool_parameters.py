@@ -18,9 +18,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema, walk_schemas
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.schemas.schema_expansion import expand_or_keep
 from jp_nb.providers.schemas.schema_parts import (
     get_alternatives,

@@ -25,12 +25,13 @@ from jp_nb.agent.provider import Attachment, ModelRequest, SentRequest
 from jp_nb.agent.provider_events import Finished, ProviderEvent, TextPart
 from jp_nb.config.tree.provider_settings import Scripted
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.scripts.reply_events import make_inquiry_events, make_reply_events
 from jp_nb.providers.scripts.script_files import ReadScript, list_scripts, load_script, read_script
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME, Reply, Script
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.request_context.context import ContextItem, RequestContext
+from jp_nb.storable_json import encode_utf8
 
 POSITION_KEY: Final = "scripted_reply"
 """Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""

@@ -29,7 +29,7 @@ from jp_nb.config.partials.partial import (
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path, try_parse_path
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.changes.config_step import Step
 from jp_nb.record.changes.provenance import paths_overlap
 

@@ -15,7 +15,8 @@ from itertools import chain
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, canonical_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.documents.record_shape import (
     DOCUMENT_KEYS,
     as_other,

@@ -16,7 +16,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.record.documents.record_shape import (
     RECORD_KEY,
     SEGMENTED_VERSION,

@@ -24,7 +24,8 @@ from zlib import crc32
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, as_object, canonical_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.documents.record_shape import (
     RECORD_KEY,
     RECORD_VERSION,

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeGuard
 
 from pydantic import JsonValue, SecretBytes
 
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.stream import ConversationStream
 

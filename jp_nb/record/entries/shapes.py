@@ -19,8 +19,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_reading import MAX_INTEGER, MAX_STORED_LEVELS, is_deeper, read_json
-from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.json_limits import MAX_INTEGER, MAX_STORED_LEVELS, is_deeper
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import compact_json
 
 SHAPE: Final = "shape"
 """Metadata key of the text."""

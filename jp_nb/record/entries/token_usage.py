@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_limits import MAX_INTEGER
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.events import USAGE_KEY, Entry, EntryT
 

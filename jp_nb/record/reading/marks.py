@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_limits import MAX_INTEGER
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.entries.events import (
     ChatRequest,

@@ -13,8 +13,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_reading import is_deeper
-from jp_nb.json_values import JsonObject, as_object, sorted_json
+from jp_nb.json_limits import is_deeper
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import sorted_json
 
 NONE_OF_THESE: Final = "none of these"
 """The answer to a selection of which the user picked no option."""

@@ -19,8 +19,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, canonical_json, compact_json, encode_utf8
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import canonical_json, compact_json
 from jp_nb.record.entries.events import Entry, EntryT
+from jp_nb.storable_json import encode_utf8
 
 HEAD_KEY: Final = "head"
 """Metadata key of a head. It begins the requests of the conversation, also after a compaction."""

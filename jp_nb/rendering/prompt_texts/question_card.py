@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.exact_form import spell_invisible
-from jp_nb.json_reading import MAX_SHOWN_LEVELS, is_deeper
-from jp_nb.json_values import as_object, sorted_json
+from jp_nb.json_limits import MAX_SHOWN_LEVELS, is_deeper
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.reading.outcome_words import END_WORDS
 from jp_nb.record.reading.recorded_answers import (
     CONFIRMED_ANSWER,

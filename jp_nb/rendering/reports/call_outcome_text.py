@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jp_nb.agent.call_steps.call_outcome import CallOutcome
-from jp_nb.json_values import indented_json
+from jp_nb.json_writing import indented_json
 from jp_nb.rendering.report import (
     Report,
     join_reports,

@@ -19,7 +19,7 @@ from typing import Final
 from jp_nb.agent.provider import SentRequest
 from jp_nb.errors import UsageError
 from jp_nb.exact_form import escape_invisible
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.rendering.reports.traced_request import TracedRequest
 from jp_nb.text import one_line
 

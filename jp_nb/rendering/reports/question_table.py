@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.reading.question_history import LoggedAnswer
 from jp_nb.rendering.markdown import make_code_block
 from jp_nb.rendering.report import (

@@ -13,7 +13,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import as_object, compact_json
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_shape import get_events
 from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, Compaction, read_words

@@ -29,7 +29,7 @@ from jp_nb.agent.display import (
 from jp_nb.agent.inquiries.question_route import format_no_user_error
 from jp_nb.exact_form import escape_invisible, spell_invisible, spell_lines
 from jp_nb.images import count_images
-from jp_nb.json_values import spaced_json
+from jp_nb.json_writing import spaced_json
 from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.markdown import (
     escape_markup,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from jp_nb.exact_form import format_user_name
-from jp_nb.json_values import indented_json
+from jp_nb.json_writing import indented_json
 from jp_nb.record.compactions.compaction import PlacedCompaction, find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
 from jp_nb.record.documents.document import Document

@@ -18,7 +18,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.exact_form import escape_invisible
-from jp_nb.json_values import as_object, canonical_json
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.compactions.compaction import find_compactions
 from jp_nb.record.compactions.compaction_text import format_compactions
 from jp_nb.record.documents.document import Document

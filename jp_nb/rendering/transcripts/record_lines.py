@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.exact_form import escape_invisible, format_user_name
-from jp_nb.json_values import indented_json, sorted_json
+from jp_nb.json_writing import indented_json, sorted_json
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry
 from jp_nb.record.entries.inquiry_events import InquiryRequest
 from jp_nb.record.entries.token_usage import read_usage

@@ -39,7 +39,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.provider_events import TextKind
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import indented_json
+from jp_nb.json_writing import indented_json
 from jp_nb.rendering.markdown import (
     escape_markup,
     make_code_block,

@@ -29,7 +29,7 @@ from jp_nb.agent.turn import make_user_required_error
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.agent.turn_state import BatchContext, RecordedAnswer
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.json_values import copy_nested_json, is_storable
+from jp_nb.json_values import copy_nested_json
 from jp_nb.record.entries.events import ChatRequest, ToolCallRequest
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
@@ -39,6 +39,7 @@ from jp_nb.rendering.reports.call_outcome_text import NOT_OFFERED_NOTE, render_c
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
 from jp_nb.session.turns.turn_runner import TurnRunner
+from jp_nb.storable_json import is_storable
 from jp_nb.storage import environment
 from jp_nb.text import one_line
 from jp_nb.toolkit.function_tools.python_tool import PythonTool

@@ -20,7 +20,7 @@ from jp_nb.agent.call_steps.bench_run import BenchRun
 from jp_nb.agent.calls.call import Call
 from jp_nb.errors import ReplayError, UsageError
 from jp_nb.images import Image
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.entries.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.proposed_by import read_proposed_by
 from jp_nb.record.entries.turn_entries import TurnEntries

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.documents.document import Document
 from jp_nb.record.documents.record_trust import NoKeyError, Trust
 from jp_nb.record.reading.question_history import (

@@ -25,7 +25,7 @@ from jp_nb.agent.model_requests.model_batches import BatchState, ModelBatches, U
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import JpNbError, ProtocolError, ProviderError, StorageError
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_writing import compact_json
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.rendering.reports.row_progress import RowProgress
 from jp_nb.session.rows.batch_rows import INTERRUPTED, BatchRows
@@ -34,6 +34,7 @@ from jp_nb.session.rows.completions import Completion, Completions, Failure
 from jp_nb.session.rows.progress_display import ProgressDisplay
 from jp_nb.session.rows.row_prompts import RowPrompts
 from jp_nb.session.rows.single_completion import CompletionTask, read_completion
+from jp_nb.storable_json import encode_utf8
 
 Start = Callable[[Coroutine[Any, Any, Any]], Future[Any]]
 """Starts a coroutine on the event loop of the requests."""

@@ -16,12 +16,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import compact_json, encode_utf8, sorted_json
+from jp_nb.json_writing import compact_json, sorted_json
 from jp_nb.record.entries.token_usage import USAGE_FIELDS, Usage
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completions import Completion
 from jp_nb.session.rows.single_completion import CompletionTask, RowPrompt
 from jp_nb.session.turns.structured import AnswerForm
+from jp_nb.storable_json import encode_utf8
 from jp_nb.toolkit.arguments.misfits import list_misfits
 
 log = logging.getLogger(__name__)

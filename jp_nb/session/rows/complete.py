@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import replace_surrogates
 from jp_nb.session import get_session
 from jp_nb.session.rows.completion_cache import CompletionCache
 from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
@@ -32,6 +31,7 @@ from jp_nb.session.rows.prompt_images import read_images
 from jp_nb.session.rows.row_run import RunOptions
 from jp_nb.session.rows.single_completion import RowPrompt
 from jp_nb.session.threads.agent_thread import AgentThread
+from jp_nb.storable_json import replace_surrogates
 
 MAX_WORKERS: Final = 1000
 """Requests that one call may run at once."""

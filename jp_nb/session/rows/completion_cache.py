@@ -24,9 +24,10 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_writing import compact_json
 from jp_nb.session.rows.completions import Completion
 from jp_nb.session.rows.single_completion import RowPrompt
+from jp_nb.storable_json import encode_utf8
 
 MAX_CACHED_LINE_BYTES: Final = 8_000_000
 """Longest line of a cache file. A longer one is read in pieces, which are skipped as damaged."""

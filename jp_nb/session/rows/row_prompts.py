@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import replace_surrogates
 from jp_nb.session.rows.completion_frames import find_frame_library
 from jp_nb.session.rows.prompt_images import PromptError, read_images
 from jp_nb.session.rows.prompt_template import PromptTemplate, is_missing, read_template
 from jp_nb.session.rows.single_completion import RowPrompt
+from jp_nb.storable_json import replace_surrogates
 
 _NO_IMAGES: Final = object()
 """Stands for the images of a row that the user's list of images does not have."""

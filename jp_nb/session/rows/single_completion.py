@@ -19,7 +19,7 @@ from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.provider_events import Retry
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.images import Image
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, Entry
 from jp_nb.record.entries.token_usage import Usage
 from jp_nb.record.reading.marks import make_schema_retry

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 
 if TYPE_CHECKING:  # most turns have no schema
     from jp_nb.session.turns.answer_reader import AnswerReader

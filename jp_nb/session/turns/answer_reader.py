@@ -12,10 +12,11 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.errors import AnswerError, ProviderError
 from jp_nb.json_schema import format_schema_path
-from jp_nb.json_values import compact_json, encode_utf8
+from jp_nb.json_writing import compact_json
 from jp_nb.record.entries.events import ChatResponse, Entry
 from jp_nb.record.reading.turn_view import UNTYPED
 from jp_nb.session.turns.structured import AnswerForm
+from jp_nb.storable_json import encode_utf8
 from jp_nb.toolkit.arguments.misfits import MAX_EXCERPT, MAX_MISFITS, excerpt, list_misfits
 
 NO_JSON: Final = "expected exactly one JSON value"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.provider import Attachment
 from jp_nb.agent.turn_record import LastRequest, TurnRecord
-from jp_nb.json_values import canonical_json
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.entries.events import ChatRequest
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context

@@ -22,8 +22,10 @@ from jp_nb.agent.model_requests.exchange_json import event_from_json
 from jp_nb.agent.model_requests.exchange_recorder import End
 from jp_nb.agent.model_requests.request_normalizer import NO_MESSAGE, make_digest, make_part
 from jp_nb.errors import StorageError
-from jp_nb.json_reading import MAX_STORED_LEVELS, read_json
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_limits import MAX_STORED_LEVELS
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
 from jp_nb.storage.cassettes.cassette_content import (
     CASSETTE_HEADER,
     CASSETTE_KIND,

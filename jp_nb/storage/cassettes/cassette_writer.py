@@ -23,11 +23,9 @@ from jp_nb.agent.model_requests.request_normalizer import (
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import open_file, replace_file
-from jp_nb.json_values import (
-    JsonObject,
-    compact_json,
-    encode_utf8,
-)
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import encode_utf8
 from jp_nb.storage.cassettes.cassette_content import CASSETTE_HEADER, CassetteContent
 from jp_nb.storage.cassettes.cassette_file import MAX_CASSETTE_BYTES
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 
 RUNS_TABLE: Final = "runs"
 """Table with a table for each run of a batch, by the id of the run."""

@@ -25,7 +25,8 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import canonical_json, format_storable_line
 from jp_nb.record.entries.events import RawEntry
 from jp_nb.record.unfinished_calls import CallProgress, read_progress
 

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.json_reading import read_json
-from jp_nb.json_values import JsonObject, as_object, compact_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import compact_json
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.storage.user_folders import get_data_folder
 

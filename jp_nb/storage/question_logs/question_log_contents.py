@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import SecretBytes
 
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.record.reading.question_log_entries import is_answered
 from jp_nb.storage.question_logs.question_log_lines import (
     AFTER_KEY,

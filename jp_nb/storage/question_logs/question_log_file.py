@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.json_reading import MAX_INTEGER
+from jp_nb.json_limits import MAX_INTEGER
 from jp_nb.record.reading.question_log_entries import is_answered
 from jp_nb.storage.file_locks import LOCK_TIMEOUT_S
 from jp_nb.storage.files import MAX_OWNED_FILE_BYTES, ForeignFileError, read_owned_file

@@ -22,10 +22,13 @@ from typing import Final
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.json_reading import MAX_INTEGER, read_json
-from jp_nb.json_values import JsonObject, as_object, canonical_json, make_storable
+from jp_nb.json_limits import MAX_INTEGER
+from jp_nb.json_reading import read_json
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import canonical_json
 from jp_nb.record.entries.outcomes import SEEN_ENDS
 from jp_nb.record.reading.question_log_entries import is_answered, read_entry_time
+from jp_nb.storable_json import make_storable
 
 AFTER_KEY: Final = "after"
 """Key of the chain value of the lines before an entry."""

@@ -12,8 +12,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.tree.value_errors import shorten_for_error
-from jp_nb.json_reading import MAX_CONFIG_LEVELS, is_deeper
-from jp_nb.json_values import is_finite
+from jp_nb.json_limits import MAX_CONFIG_LEVELS, is_deeper
+from jp_nb.storable_json import is_finite
 
 _TOKENS: Final = re.compile(
     r'"(?:[^"\\]|\\.)*+"?'  # a text

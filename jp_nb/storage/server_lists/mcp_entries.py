@@ -27,7 +27,8 @@ from jp_nb.config.secret_settings.references import list_references
 from jp_nb.config.tree.server_settings import MAX_SERVER_NAME_CHARS, MCP_PATH, is_server_name
 from jp_nb.config.tree.value_errors import describe_found
 from jp_nb.errors import ConfigError
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
 from jp_nb.storage.server_lists.server_entry_reader import ServerEntryReader
 from jp_nb.text import one_line
 

@@ -19,8 +19,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_reading import MAX_CONFIG_LEVELS, is_deeper
-from jp_nb.json_values import JsonObject, as_object, sorted_json
+from jp_nb.json_limits import MAX_CONFIG_LEVELS, is_deeper
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.json_writing import sorted_json
 from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.storage.server_lists.json_with_comments import read_json_with_comments
 from jp_nb.storage.server_lists.mcp_entries import ServerEntry, read_server_entry

@@ -28,7 +28,8 @@ from jp_nb.config.partials.partial import build_partial, get_path, iter_leaves
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, sorted_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import sorted_json
 from jp_nb.storage.files import Stamp, make_stamp
 from jp_nb.storage.server_lists.mcp_entries import ServerEntry
 from jp_nb.storage.server_lists.mcp_files import read_server_file

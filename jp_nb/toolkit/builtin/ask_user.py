@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.toolkit.arguments.parameters import argument
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.cell_thread import CellThread

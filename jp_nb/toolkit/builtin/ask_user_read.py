@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.record.reading.question_history import (
     DEFAULT_LIMIT,
     MAX_LIMIT,

@@ -25,7 +25,9 @@ from pydantic import JsonValue
 from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.tool_settings import RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
-from jp_nb.json_values import as_object, compact_json, encode_utf8
+from jp_nb.json_values import as_object
+from jp_nb.json_writing import compact_json
+from jp_nb.storable_json import encode_utf8
 from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems
 from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
 from jp_nb.toolkit.cell_thread import CellThread

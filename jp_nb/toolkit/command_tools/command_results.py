@@ -11,7 +11,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.toolkit.command_tools.outcome_reading import read_outcome
 from jp_nb.toolkit.command_tools.processes import ProcessRun
 from jp_nb.toolkit.outcome import Outcome, Success, ToolFailure

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from jp_nb.errors import ToolError
-from jp_nb.json_values import encode_utf8, is_storable
+from jp_nb.storable_json import encode_utf8, is_storable
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.question import Question
 from jp_nb.toolkit.question_types.answer_type_reading import find_first_problem

@@ -22,7 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import compact_json
+from jp_nb.json_writing import compact_json
 from jp_nb.toolkit.question_types.form_fields import list_fields, name_to_title
 from jp_nb.toolkit.question_types.form_schema import ENUM_NAMES, FormSource, Node
 from jp_nb.toolkit.question_types.server_schema_checks import (

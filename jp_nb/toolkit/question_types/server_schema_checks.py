@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_reading import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema, count_steps
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.text import one_line

@@ -18,10 +18,10 @@ from typing import Any, Final
 import ipywidgets as widgets
 from anywidget import AnyWidget
 
-from jp_nb.json_reading import MAX_STORED_LEVELS, is_deeper
-from jp_nb.json_values import make_storable
+from jp_nb.json_limits import MAX_STORED_LEVELS, is_deeper
 from jp_nb.notebook.prompt.answer_widgets import Choices
 from jp_nb.notebook.prompt.running_cell.pump import FORM_COMMS
+from jp_nb.storable_json import make_storable
 
 log = logging.getLogger(__name__)
 
