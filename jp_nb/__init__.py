@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from jp_nb.toolkit.question import Question
     from jp_nb.toolkit.question_types.select_options import Option
     from jp_nb.toolkit.tool_context import ToolContext
-    from jp_nb.values.custom import describer
     from jp_nb.values.describe import describe
+    from jp_nb.values.registered_describers import describer
 
 __version__ = "0.1.0"
 
@@ -60,8 +60,8 @@ _EXPORTS = {
     "jp_nb.toolkit.question": ("Question",),
     "jp_nb.toolkit.question_types.select_options": ("Option",),
     "jp_nb.toolkit.tool_context": ("ToolContext",),
-    "jp_nb.values.custom": ("describer",),
     "jp_nb.values.describe": ("describe",),
+    "jp_nb.values.registered_describers": ("describer",),
 }
 _MODULES: dict[str, str] = {}
 for _module, _names in _EXPORTS.items():

@@ -1,8 +1,8 @@
-"""Walk JSON schemas: subschemas, references, and loops.
+"""Walk JSON schemas: their subschemas and references, each with its path.
 
-`jsonschema` and `referencing` validate schemas and answers (`structured.py`), but do
-not return the paths of subschemas. Error messages name these paths. The search for loops compares
-them, because two equal schemas at different paths are no loop.
+`jsonschema` and `referencing` validate schemas and answers (`structured.py`), but do not return the
+paths of subschemas. Error messages name these paths, and the search for loops compares them
+(`schema_loops.py`).
 
 Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10, and 11.
 """
@@ -22,8 +22,6 @@ from jp_nb.json_values import JsonObject
 SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
 
-ONLY_ITSELF: Final = "the schema only refers to itself"
-"""Error message for a schema that is only a reference to itself."""
 DEFINITIONS: Final = ("$defs", "definitions")
 SINGLE_KEYWORDS: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
@@ -36,10 +34,6 @@ NAMED_KEYWORDS: Final = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", *DEFINITIONS}
 )
 """Keywords whose value is an object of schemas by name."""
-_SAME_VALUE_KEYWORDS: Final = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
-)
-"""Keywords with schemas for the same value, not for a part of it."""
 _PLAIN_KEY: Final = re.compile(r"[\w$-]+")
 
 
@@ -133,7 +127,7 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
         if path in found:
             continue
         found[path] = schema
-        targets = _resolve_own_reference(root, path, schema)
+        targets = resolve_own_reference(root, path, schema)
         children = [((*path, *way), child) for way, child in walk_child_schemas(schema)]
         for child_path, child in (*targets, *reversed(children)):
             if not isinstance(child, bool):
@@ -142,7 +136,7 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
     return found
 
 
-def _resolve_own_reference(
+def resolve_own_reference(
     root: Schema, path: SchemaPath, schema: Schema
 ) -> list[tuple[SchemaPath, Schema | bool]]:
     """Return path and value of the schema that the `$ref` of `schema` names; none without `$ref`.
@@ -169,89 +163,3 @@ def _resolve_own_reference(
     if not isinstance(found, dict | bool):
         raise UsageError(f"{at}: {reference!r} is not a schema but a {type(found).__name__}")
     return [(where, found)]
-
-
-def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
-    """Return the path of the schema that closes a loop of subschemas and references, or None.
-
-    The references in `root` must be valid. With `same_value`, find only loops whose schemas all
-    apply to the same value, so that validation would never end. Other loops end with the value.
-    """
-    known = walk_schemas(root)
-    done: set[SchemaPath] = set()
-
-    # A depth-first search without recursion: a schema may be nested deeply. The trail has the
-    # schemas from the start to the current one, each with those that follow it.
-    for start in known:
-        trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
-        on_trail = {start}
-
-        while trail:
-            path, following = trail[-1]
-            step = next(following, None)
-
-            if step is None:
-                trail.pop()
-                on_trail.discard(path)
-                done.add(path)
-            elif step in on_trail:
-                return path
-            elif step not in done and step in known:  # `known` has no boolean schemas
-                trail.append((step, _iter_next(root, step, known[step], same_value=same_value)))
-                on_trail.add(step)
-
-    return None
-
-
-def check_references(schema: Schema) -> None:
-    """Check the references in `schema`.
-
-    Raises:
-        UsageError: A reference is not valid, or leads back to itself for the same value.
-    """
-    if (path := find_loop(schema, same_value=True)) is not None:
-        raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
-
-
-def count_steps(root: Schema, *, limit: int) -> int:
-    """Return the number of subschemas that a validation with `root` applies, at most `limit` + 1.
-
-    A subschema that several references share counts each time. A schema that contains itself never
-    ends for some values, so it counts as more than `limit`.
-
-    Raises:
-        UsageError: A reference is not valid or not supported.
-    """
-    known = walk_schemas(root)
-    if len(known) > limit or find_loop(root) is not None:
-        return limit + 1
-
-    # Bottom-up, without recursion: a schema waits until those below it are counted.
-    steps: dict[SchemaPath, int] = {}
-    waiting: list[SchemaPath] = [()]
-    while waiting:
-        path = waiting[-1]
-        following = _iter_next(root, path, known[path], same_value=False)
-        below = [step for step in following if step in known]
-        missing = [step for step in below if step not in steps]
-        if missing:
-            waiting += missing
-            continue
-
-        steps[path] = min(limit + 1, 1 + sum(steps[step] for step in below))
-        waiting.pop()
-    return steps[()]
-
-
-def _iter_next(
-    root: Schema, path: SchemaPath, schema: Schema, *, same_value: bool
-) -> Iterator[SchemaPath]:
-    """Yield the paths of the schemas that `schema` applies: its reference, and its subschemas.
-
-    With `same_value`, only those that apply to the same value.
-    """
-    for where, _ in _resolve_own_reference(root, path, schema):
-        yield where
-    for way, _ in walk_child_schemas(schema):
-        if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE_KEYWORDS):
-            yield (*path, *way)

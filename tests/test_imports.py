@@ -32,6 +32,7 @@ GROUND = {
     "json_writing",
     "storable_json",
     "json_schema",
+    "schema_loops",
     "packages",
     "jsonschema_import",
     "image_headers",

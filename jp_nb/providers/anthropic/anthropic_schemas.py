@@ -18,8 +18,6 @@ from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
     Schema,
     SchemaPath,
-    check_references,
-    find_loop,
     format_schema_path,
     walk_child_schemas,
     walk_schemas,
@@ -38,6 +36,7 @@ from jp_nb.providers.schemas.schema_rewriter import (
     has_divided_properties,
     has_two_alternatives,
 )
+from jp_nb.schema_loops import check_references, find_loop
 
 
 def adapt_for_anthropic(schema: Schema) -> AnswerSchema:

@@ -19,7 +19,7 @@ from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.agent.provider_events import Finished, ProviderEvent, Retry
 from jp_nb.errors import ProviderError
-from jp_nb.json_schema import Schema, check_references
+from jp_nb.json_schema import Schema
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_REFUSAL
 from jp_nb.providers.google.google_rendering import GoogleRendering
@@ -33,6 +33,7 @@ from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.providers.request_parts.request_body import RequestBody, WireMessage, encode_json
 from jp_nb.providers.response_parts.stream_decoder import Decoder
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.schema_loops import check_references
 
 GoogleRenderingT = TypeVar("GoogleRenderingT", bound=GoogleRendering)
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_requests.model_batches import ModelBatches
 from jp_nb.agent.provider import ModelRequest
-from jp_nb.json_schema import Schema, check_references
+from jp_nb.json_schema import Schema
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.model_lists import list_chat_completions_models
@@ -32,6 +32,7 @@ from jp_nb.providers.request_parts.attachment_parts import (
 from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.providers.request_parts.request_body import RequestBody, encode_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
+from jp_nb.schema_loops import check_references
 
 
 class ChatProvider(HttpProvider[ChatRendering]):

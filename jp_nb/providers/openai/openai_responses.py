@@ -21,7 +21,7 @@ from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.provider_events import ProviderEvent, Retry
 from jp_nb.errors import ProviderError
 from jp_nb.json_reading import read_json
-from jp_nb.json_schema import Schema, check_references
+from jp_nb.json_schema import Schema
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.local_server import Local
@@ -48,6 +48,7 @@ from jp_nb.providers.request_parts.request_body import RequestBody, encode_json
 from jp_nb.providers.response_parts.cache_diagnostics import CacheDiagnostics, read_response_id
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
+from jp_nb.schema_loops import check_references
 
 _LOGGER: Final = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS: Final = 5.0

@@ -16,8 +16,9 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import UsageError
 from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.json_schema import ONLY_ITSELF, find_loop, format_schema_path, walk_schemas
+from jp_nb.json_schema import format_schema_path, walk_schemas
 from jp_nb.jsonschema_import import delay_parsers
+from jp_nb.schema_loops import ONLY_ITSELF, find_loop
 from jp_nb.toolkit.arguments.misfits import MAX_EXCERPT, find_validator, format_misfit
 from jp_nb.type_schemas import TypeSchema, without_infinite_numbers
 

@@ -19,7 +19,8 @@ from typing import Final, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_schema_path, resolve_reference
+from jp_nb.json_schema import SchemaPath, format_schema_path, resolve_reference
+from jp_nb.schema_loops import ONLY_ITSELF
 
 Node = Mapping[str, JsonValue]
 ENUM_NAMES: Final = "enumNames"

@@ -16,8 +16,9 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
-from jp_nb.json_schema import Schema, count_steps
+from jp_nb.json_schema import Schema
 from jp_nb.jsonschema_import import delay_parsers
+from jp_nb.schema_loops import count_steps
 from jp_nb.text import one_line
 from jp_nb.toolkit.arguments.misfits import MAX_MISFITS, excerpt, find_validator, format_misfit
 from jp_nb.toolkit.question_types.linear_patterns import matches_pattern
