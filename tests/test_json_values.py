@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb import json_limits, json_reading, json_values, json_writing, storable_json
+from jp_nb import json_reading, json_values, storable_json
+from tests.kit.texts import write_text
 from tests.support import record_strategies
 
 MAX_INDENTED_LEVELS = 16
@@ -45,10 +46,12 @@ def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) 
 
 
 def test_levels_are_counted_from_the_outermost() -> None:
-    assert not json_limits.is_deeper(1, 0)
-    for levels in (1, 2, 100_000):
-        assert json_limits.is_deeper(nested(levels), levels - 1)
-        assert not json_limits.is_deeper(nested(levels), levels)
+    assert json_reading.read_json("1", max_levels=0) == 1
+    for levels in (1, 2, 500):
+        text = json.dumps(nested(levels))
+        assert json_reading.read_json(text, max_levels=levels) == nested(levels)
+        with pytest.raises(ValueError, match=f"more than {levels - 1} levels"):
+            json_reading.read_json(text, max_levels=levels - 1)
     assert json_reading.read_json("[" * 5 + "]" * 5, max_levels=5) == [[[[[]]]]]
     with pytest.raises(ValueError, match="more than 4 levels"):
         json_reading.read_json("[" * 5 + "]" * 5, max_levels=4)
@@ -88,7 +91,7 @@ def test_canonical_form_of_equal_values_is_the_same(subtests: pytest.Subtests) -
     ]
     for ours, theirs in rows:
         with subtests.test(ours=ours):
-            assert json_writing.canonical_json(ours) == json_writing.canonical_json(theirs)
+            assert write_text("canonical_json", ours) == write_text("canonical_json", theirs)
 
 
 def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -> None:
@@ -109,26 +112,26 @@ def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -
     ]
     for one, other in rows:
         with subtests.test(one=one):
-            assert json_writing.canonical_json(one) != json_writing.canonical_json(other)
+            assert write_text("canonical_json", one) != write_text("canonical_json", other)
 
 
 @given(record_strategies.json_values)
 def test_canonical_form_is_one_line_of_ascii(value: Any) -> None:
-    text = json_writing.canonical_json(value)
+    text = write_text("canonical_json", value)
     assert text.isascii()
     assert "\n" not in text
-    assert json_writing.canonical_json(json.loads(text)) == text
+    assert write_text("canonical_json", json.loads(text)) == text
 
 
 def test_sorted_json_distinguishes_numbers_and_ignores_key_order() -> None:
-    assert json_writing.sorted_json({"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
-    assert json_writing.sorted_json(1) != json_writing.sorted_json(1.0)
+    assert write_text("sorted_json", {"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
+    assert write_text("sorted_json", 1) != write_text("sorted_json", 1.0)
 
 
 def test_deep_json_is_not_indented() -> None:
-    assert json_writing.indented_json({"a": [1]}) == json.dumps({"a": [1]}, indent=2)
-    assert "\n" in json_writing.indented_json(nested(MAX_INDENTED_LEVELS))
-    assert "\n" not in json_writing.indented_json(nested(MAX_INDENTED_LEVELS + 1))
+    assert write_text("indented_json", {"a": [1]}) == json.dumps({"a": [1]}, indent=2)
+    assert "\n" in write_text("indented_json", nested(MAX_INDENTED_LEVELS))
+    assert "\n" not in write_text("indented_json", nested(MAX_INDENTED_LEVELS + 1))
 
 
 # --- storing and sending ---------------------------------------------------------------------
@@ -150,9 +153,9 @@ def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_encoded(text: str) -> None:
-    whole = storable_json.replace_surrogates(text)
+    whole = write_text("storable", text)
     whole.encode()
-    assert storable_json.replace_surrogates(whole) == whole
+    assert write_text("storable", whole) == whole
     assert len(storable_json.encode_utf8(text).decode()) == len(text)
     assert storable_json.encode_utf8("a\ud83d") == b"a?"
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jp_nb.config.partials.partial import Partial, get_identity, iter_changed_leaves
+from jp_nb.config.partials.partial import Partial, get_identity
+from jp_nb.config.partials.setting_leaves import iter_changed_leaves
 from jp_nb.config.schema import JSON, mark_items, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
 from jp_nb.config.tree.access_settings import ConfigRule

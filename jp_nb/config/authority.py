@@ -25,11 +25,8 @@ from typing import Final, Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
-from jp_nb.config.partials.partial import (
-    Partial,
-    is_wrapper,
-    select_settings,
-)
+from jp_nb.config.partials.partial import Partial, is_wrapper
+from jp_nb.config.partials.setting_leaves import select_settings
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys

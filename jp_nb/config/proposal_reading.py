@@ -26,8 +26,9 @@ from jp_nb.config.assignments import (
     read_partial,
 )
 from jp_nb.config.config_snapshot import ConfigSnapshot
-from jp_nb.config.partials.partial import Partial, get_path, remove_empty
+from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.setting_leaves import remove_empty
 from jp_nb.config.refusal import Problem
 from jp_nb.config.schema import ROOT, SchemaNode, describe_keys, mark_items
 from jp_nb.config.setting_paths import (

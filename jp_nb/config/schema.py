@@ -26,14 +26,9 @@ from jp_nb.config.setting_paths import (
     try_parse_path,
 )
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.base import (
-    APPEND_MERGE,
-    REPLACE_MERGE,
-    TABLE_OR_PLAIN_FORM,
-    Merge,
-    ShortTable,
-)
+from jp_nb.config.tree.base import TABLE_OR_PLAIN_FORM, ShortTable
 from jp_nb.config.tree.ignored_settings import is_ignored
+from jp_nb.config.tree.merge_rules import APPEND_MERGE, REPLACE_MERGE, Merge
 from jp_nb.errors import ConfigError
 
 NodeKind = Literal["table", "map", "list", "text", "scalar", "json"]

@@ -64,6 +64,7 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
 
 
 def find_describer(value: object) -> Registered | None:
+    """Return the describer of the nearest type of `value`; None if none is registered."""
     if not _DESCRIBERS:
         return None
     return next((_DESCRIBERS[kind] for kind in list_types(value) if kind in _DESCRIBERS), None)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from jp_nb.config.partials.partial import iter_settings
 from jp_nb.config.partials.partial_strategies import make_replacement
+from jp_nb.config.partials.setting_leaves import iter_settings
 from tests.config.config_strategies import A, B, C, partials
 from tests.kit.settings import Settings, setting, value_at
 

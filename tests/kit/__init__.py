@@ -32,7 +32,7 @@ Settings and files of the user
 Models and providers
     `providers.new_provider`: a provider, or a named server.
     `providers.prepare_request`: the body of a request, and its parts.
-    `providers.substitute`: replace a part of the providers, such as a bound, until the test ends.
+    `providers.substitute`: replace a part of the program, such as a bound, until the test ends.
     `streams.StreamReader`: a streamed response, from its bytes to events and entries.
     `models.EventProvider`: a provider that streams the events of a test.
     `models.record_response`: add a response to the context of its request.

@@ -1,4 +1,4 @@
-"""Model providers: how they are made, and the parts that a test replaces."""
+"""Model providers: how they are made, and the parts of the program that a test replaces."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jp_nb.providers.network import endpoint, http, local_server, response_bodie
 from jp_nb.providers.openai import openai_responses
 from jp_nb.providers.response_parts import idle_watch, sse, stream_decoder, streamed_arguments
 from jp_nb.providers.schemas import schema_rewriter
+from jp_nb.values import ai_repr, registered_describers
 
 PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "clock of streams": (idle_watch, "wall_clock"),
@@ -36,6 +37,8 @@ PARTS: Mapping[str, tuple[ModuleType | type, str]] = {
     "addresses that have answered": (local_server, "_answering"),
     "addresses that are silent": (local_server, "_silent_until"),
     "seconds to connect to an address": (local_server, "PROBE_SECONDS"),
+    "describers of the user": (registered_describers, "_DESCRIBERS"),
+    "seconds for an async description": (ai_repr, "AI_REPR_SECONDS"),
 }
 
 
@@ -59,6 +62,6 @@ def prepare_request(provider: Any, request: Any) -> tuple[bytes, list[tuple[str,
 
 
 def substitute(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
-    """Replace a part of the providers, such as `"bytes of an event"`, until the test ends."""
+    """Replace a part of the program, such as `"bytes of an event"`, until the test ends."""
     assert part in PARTS, f"the kit has no {part!r}: use one of {', '.join(PARTS)}"
     monkeypatch.setattr(*PARTS[part], value)

@@ -8,9 +8,10 @@ from typing import Any
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partials.partial import get_path, iter_settings
+from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.setting_leaves import iter_settings
 from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.changes.changed_paths import ChangedPaths

@@ -28,6 +28,7 @@ from jp_nb.config.partials import (
     partial_diff,
     partial_merge,
     partial_strategies,
+    setting_leaves,
 )
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.setting_paths import format_path
@@ -103,7 +104,7 @@ class Settings:
     @staticmethod
     def list_changed(delta: Layer) -> list[str]:
         """Return the paths of all settings that the object of a change may change."""
-        return [format_path(keys) for keys, _ in partial.iter_changed_leaves(delta)]
+        return [format_path(keys) for keys, _ in setting_leaves.iter_changed_leaves(delta)]
 
     # --- forms -----------------------------------------------------------------------------------
 

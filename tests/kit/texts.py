@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jp_nb import exact_form, object_text, text
+from jp_nb import exact_form, json_writing, object_text, storable_json, text
 from jp_nb.config.tree import system_texts
 from jp_nb.headless import cell_printing, terminal_text
 from jp_nb.rendering import markdown, markdown_sanitizer
@@ -40,6 +40,10 @@ TEXT_FORMS: Mapping[str, Callable[..., str]] = {
     "terminal": terminal_text.format_text,
     "terminal_output": terminal_text.format_terminal_text,
     "notebook": _print_notebook,
+    "canonical_json": json_writing.canonical_json,
+    "sorted_json": json_writing.sorted_json,
+    "indented_json": json_writing.indented_json,
+    "storable": storable_json.replace_surrogates,
 }
 
 
@@ -50,6 +54,7 @@ def write_text(form: str, value: Any, **options: Any) -> str:
     as code points; `object`, for the lines of a JSON object; `edit_box`, and `edited` for what the
     user leaves there; `template`, with its variables; `recorded_url`; `system_prompt`, for the
     settings of an assistant; `in_markdown`, `code_span`, and `code_block` for a text within
-    Markdown; `markdown` for Markdown from a model; `terminal`.
+    Markdown; `markdown` for Markdown from a model; `terminal`; `canonical_json`, `sorted_json`, and
+    `indented_json` for a JSON value; `storable` for a text that UTF-8 can encode.
     """
     return TEXT_FORMS[form](value, **options)

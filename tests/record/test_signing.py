@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jp_nb as jp
-from jp_nb.json_writing import canonical_json
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.records import new_event
+from tests.kit.texts import write_text
 from tests.record.keyring import Keyring
 from tests.support.record_strategies import STAMP, json_values, texts
 
@@ -160,7 +160,7 @@ def test_different_records_have_different_signatures(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     def canonical(record: dict[str, Any]) -> str:
-        return canonical_json([record["id"], record["base"], record["deltas"]])
+        return write_text("canonical_json", [record["id"], record["base"], record["deltas"]])
 
     assert (signature(one) == signature(other)) == (canonical(one) == canonical(other))
 

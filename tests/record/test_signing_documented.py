@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.json_writing import canonical_json
 from tests.kit.notebook_record import NotebookRecord
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
+from tests.kit.texts import write_text
 from tests.record.keyring import Keyring
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
@@ -139,7 +139,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_documented_form_is_the_canonical_form(value: Any) -> None:
-    assert form(value) == canonical_json(value)
+    assert form(value) == write_text("canonical_json", value)
 
 
 def test_documented_form_at_the_borders(subtests: pytest.Subtests) -> None:
@@ -148,7 +148,7 @@ def test_documented_form_at_the_borders(subtests: pytest.Subtests) -> None:
     rows: list[Any] = [*surrogates, *numbers]
     for value in rows:
         with subtests.test(value=value):
-            assert form(value) == canonical_json(value)
+            assert form(value) == write_text("canonical_json", value)
 
 
 def test_every_event_type_is_documented() -> None:

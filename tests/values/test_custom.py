@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.values import ai_repr, registered_describers
+from tests.kit.providers import substitute
 from tests.kit.values import describe_value
 from tests.support.images import pdf_bytes
 
@@ -19,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
 @pytest.fixture(autouse=True)
 def no_registered_describers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered_describers, "_DESCRIBERS", {})
+    substitute(monkeypatch, "describers of the user", {})
 
 
 class Base:
@@ -151,7 +151,7 @@ def test_async_ai_repr_has_the_context_of_the_caller() -> None:
 
 
 def test_async_ai_repr_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ai_repr, "AI_REPR_SECONDS", 0.05)
+    substitute(monkeypatch, "seconds for an async description", 0.05)
 
     class Endless:
         async def _ai_repr_(self) -> str:

@@ -26,11 +26,10 @@ from jp_nb.config.tree.tool_settings import (
     RuleCoverage,
     RunMode,
 )
-from jp_nb.json_values import as_object, canonical_json, copy_json, make_storable
+from jp_nb.json_values import as_object, copy_json
 from jp_nb.json_writing import canonical_json
 from jp_nb.storable_json import make_storable
 from jp_nb.toolkit.arguments.argument_repairs import coerce_arguments, drop_optional_nulls
-from jp_nb.toolkit.arguments.call_arguments import coerce_arguments, drop_optional_nulls
 from jp_nb.toolkit.arguments.parameter_docs import format_documentation
 from jp_nb.toolkit.base import Tool
 from jp_nb.toolkit.command_tools.command import CommandFormatter

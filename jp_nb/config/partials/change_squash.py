@@ -21,17 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.partials.partial import (
-    Partial,
-    build_partial,
-    get_path,
-    is_wrapper,
-    remove_empty,
-    unwrap,
-)
+from jp_nb.config.partials.partial import Partial, build_partial, get_path, is_wrapper, unwrap
 from jp_nb.config.partials.partial_change import Change, apply_change, unset_path
 from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.partials.partial_strategies import strip_strategies
+from jp_nb.config.partials.setting_leaves import remove_empty
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path
 

@@ -19,15 +19,9 @@ from types import MappingProxyType
 
 from pydantic import JsonValue
 
-from jp_nb.config.partials.partial import (
-    Partial,
-    get_identity,
-    is_named,
-    iter_changed_leaves,
-    rewrap,
-    unwrap,
-)
+from jp_nb.config.partials.partial import Partial, get_identity, is_named, rewrap, unwrap
 from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.setting_leaves import iter_changed_leaves
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, look_up, parse_path
 from jp_nb.json_writing import sorted_json

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from jp_nb.config.tree.base import ConfigTable, Flag, before, merge_by_keys, not_blank
+from jp_nb.config.tree.base import ConfigTable, Flag, before, not_blank
+from jp_nb.config.tree.merge_rules import merge_by_keys
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 RulePath = Annotated[str, not_blank("a path")]

@@ -2,10 +2,11 @@
 
 Unknown keys are errors, except in `model.parameters`. JP is another program that reads the same
 files, so the settings that only JP has are accepted and ignored. A text in an unknown form is a
-`ValueError` with the accepted forms. The types and merge rules of settings, such as `Flag` and
-`APPEND_SET_MERGE`, are in `base.py`. `before(read)` calls `read` with a value as it is written, and
-validates the result. `table()` is the default of a table: one with the defaults of all its fields.
-The texts below fields are their descriptions in `docs/reference/settings.md`.
+`ValueError` with the accepted forms. The types of settings, such as `Flag`, are in `base.py`, and
+their merge rules, such as `APPEND_SET_MERGE`, in `merge_rules.py`. `before(read)` calls `read` with
+a value as it is written, and validates the result. `table()` is the default of a table: one with
+the defaults of all its fields. The texts below fields are their descriptions in
+`docs/reference/settings.md`.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
@@ -20,8 +21,6 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from jp_nb.config.tree.assistant_settings import Assistant
 from jp_nb.config.tree.base import (
-    APPEND_SET_MERGE,
-    PRESERVE_MERGE,
     ConfigTable,
     Count,
     Flag,
@@ -34,6 +33,7 @@ from jp_nb.config.tree.base import (
     table,
 )
 from jp_nb.config.tree.conversation_settings import ConversationConfig
+from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE, PRESERVE_MERGE
 from jp_nb.config.tree.providers_table import Providers
 from jp_nb.config.tree.server_settings import McpStartup
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error

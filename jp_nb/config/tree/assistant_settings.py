@@ -13,21 +13,18 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.base import (
-    APPEND_MERGE,
     PLAIN_FORM,
-    REPLACE_MERGE,
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
-    TEXT_MERGE,
     ConfigTable,
     Flag,
     ShortTable,
     Whole,
-    merge_by_keys,
     not_blank,
     one_of,
     table,
 )
+from jp_nb.config.tree.merge_rules import APPEND_MERGE, REPLACE_MERGE, TEXT_MERGE, merge_by_keys
 from jp_nb.config.tree.model_settings import Model, ModelChoice
 from jp_nb.config.tree.request_settings import Request, RequestOverrides
 from jp_nb.config.tree.value_errors import UnexpectedValueError

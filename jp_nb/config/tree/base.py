@@ -1,15 +1,9 @@
-"""Base classes of the configuration tree, and merge rules of settings.
+"""Base classes of the configuration tree, and the checks of values that its tables share.
 
 A table is a `ConfigTable`. A table with a short form is a `ShortTable`; its `expand` turns the
 short form into the table. A setting that is a table or another value has the discriminator
 `TABLE_OR_PLAIN_FORM`, so that errors within the table keep their path. A value in no known form is
-a `ValueError` with the accepted forms.
-
-    stop_words: Annotated[list[str], APPEND_SET_MERGE] = []
-
-Without a merge rule, tables and maps merge by key, lists append, and other values replace. A list
-or a text can always be written as `{value, strategy, dedup, separator}`, which overrides the merge
-rule.
+a `ValueError` with the accepted forms. `merge_rules.py` has the rules by which settings merge.
 
 Source: `docs/configuration.md`.
 """
@@ -17,8 +11,7 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
     AfterValidator,
@@ -122,38 +115,3 @@ def read_number(value: Any) -> int | None:
 def read_on_off(value: Any) -> Any:
     """Return `on` or `off` for a boolean: in TOML, the words are easily written as booleans."""
     return ("off", "on")[value] if isinstance(value, bool) else value
-
-
-MergeStrategy = Literal["replace", "append", "preserve", "deep_merge"]
-MergeItems = Literal["set", "keyed", "sequence"]
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """The merge rule of a setting."""
-
-    strategy: MergeStrategy
-    """`replace`, `append` (lists), `preserve` (the earlier value stays), or `deep_merge` (maps)."""
-    dedup: bool = False
-    """True if a list drops later equal items by default."""
-    items: MergeItems = "sequence"
-    """Identity of the items of a list. `set`: the item itself. `keyed`: one of `keys`. `sequence`:
-    none, so that the list is one value."""
-    keys: tuple[str, ...] = ()
-    """For `keyed`: fields that can identify an item. The first one that is set is used."""
-    annotated: bool = False
-    """True if JP also reads `{value, strategy}` here."""
-
-
-REPLACE_MERGE: Final = Merge("replace")
-APPEND_MERGE: Final = Merge("append")
-APPEND_SET_MERGE: Final = Merge("append", dedup=True, items="set")
-PRESERVE_MERGE: Final = Merge("preserve")
-TEXT_MERGE: Final = Merge("replace", annotated=True)
-"""A text that can be written as `{value, strategy, separator}`. A plain text replaces."""
-DEEP_MERGE: Final = Merge("deep_merge", annotated=True)
-
-
-def merge_by_keys(*keys: str) -> Merge:
-    """Return the merge rule for a list of tables that `keys` identify."""
-    return Merge("append", items="keyed", keys=keys, annotated=True)

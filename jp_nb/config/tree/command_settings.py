@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from jp_nb.config.tree.base import APPEND_MERGE, Flag, ShortTable, not_blank
+from jp_nb.config.tree.base import Flag, ShortTable, not_blank
+from jp_nb.config.tree.merge_rules import APPEND_MERGE
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 

@@ -18,13 +18,11 @@ from pydantic import AfterValidator, Field
 from jp_nb.config.tree.assistant_settings import AssistantOverrides
 from jp_nb.config.tree.attachment_urls import format_attachment_url
 from jp_nb.config.tree.base import (
-    DEEP_MERGE,
     PLAIN_FORM,
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
     Flag,
-    Merge,
     ShortTable,
     before,
     one_of,
@@ -32,6 +30,7 @@ from jp_nb.config.tree.base import (
 )
 from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.compaction_settings import CompactionConfig
+from jp_nb.config.tree.merge_rules import DEEP_MERGE, Merge
 from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 

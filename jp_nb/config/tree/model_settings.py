@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.config.tree.base import (
-    APPEND_SET_MERGE,
     PLAIN_FORM,
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
@@ -24,6 +23,7 @@ from jp_nb.config.tree.base import (
     read_number,
     table,
 )
+from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
 from jp_nb.config.tree.model_id import ModelId, ModelIdOrAlias, read_model_id
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 

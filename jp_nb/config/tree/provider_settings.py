@@ -16,12 +16,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import (
-    APPEND_SET_MERGE,
-    ConfigTable,
-    Flag,
-    table,
-)
+from jp_nb.config.tree.base import ConfigTable, Flag, table
+from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
 
 
 def _check_address(value: str) -> str:

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import APPEND_SET_MERGE, ConfigTable, before, read_on_off, table
+from jp_nb.config.tree.base import ConfigTable, before, read_on_off, table
 from jp_nb.config.tree.declared_servers import SERVERS_PATH, check_server_name
+from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
 from jp_nb.config.tree.model_id import ModelIdOrAlias
 from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import (

@@ -17,9 +17,7 @@ from jp_nb.config.argument_rules import check_conditions
 from jp_nb.config.tree.access_settings import Access
 from jp_nb.config.tree.assistant_settings import QuestionAssistant
 from jp_nb.config.tree.base import (
-    APPEND_MERGE,
     PLAIN_FORM,
-    REPLACE_MERGE,
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
@@ -30,6 +28,7 @@ from jp_nb.config.tree.base import (
     table,
 )
 from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.merge_rules import APPEND_MERGE, REPLACE_MERGE
 from jp_nb.config.tree.tool_display_settings import ToolStyle
 from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found, shorten_for_error
 

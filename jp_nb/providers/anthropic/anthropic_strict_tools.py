@@ -17,7 +17,8 @@ from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import Schema, walk_schemas
-from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.json_values import JsonObject
+from jp_nb.json_writing import compact_json
 from jp_nb.providers.anthropic.anthropic_schemas import check_anthropic
 from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS
 from jp_nb.providers.schemas.schema_parts import get_property_schemas, get_required

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jp_nb.config.partials.partial import Partial, get_path, iter_leaves
+from jp_nb.config.partials.partial import Partial, get_path
+from jp_nb.config.partials.setting_leaves import iter_leaves
 from jp_nb.config.setting_paths import PathKeys, parse_path
 from jp_nb.record.changes.config_step import Step
 

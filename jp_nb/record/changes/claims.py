@@ -20,13 +20,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.config.partials.partial import (
-    get_identity,
-    is_wrapper,
-    iter_settings,
-    unwrap,
-)
+from jp_nb.config.partials.partial import get_identity, is_wrapper, unwrap
 from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.setting_leaves import iter_settings
 from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.setting_paths import Element, PathKeys, format_path, parse_path, try_parse_path
 from jp_nb.json_writing import sorted_json

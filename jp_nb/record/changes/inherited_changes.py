@@ -16,9 +16,10 @@ from itertools import takewhile
 
 from pydantic import JsonValue
 
-from jp_nb.config.partials.partial import Partial, is_wrapper, select_settings
+from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.partial_change import Change, apply_change
 from jp_nb.config.partials.partial_diff import diff_partials
+from jp_nb.config.partials.setting_leaves import select_settings
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.setting_paths import PathKeys, format_path, parse_path
 from jp_nb.record.changes.changed_paths import ChangedPaths

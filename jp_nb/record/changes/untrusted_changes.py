@@ -12,9 +12,10 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from jp_nb.config.layers import merge_layers
-from jp_nb.config.partials.partial import Partial, build_partial, get_path, iter_settings
+from jp_nb.config.partials.partial import Partial, build_partial, get_path
 from jp_nb.config.partials.partial_diff import diff_partials
 from jp_nb.config.partials.partial_strategies import strip_strategies
+from jp_nb.config.partials.setting_leaves import iter_settings
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.stored_changes import is_note
 

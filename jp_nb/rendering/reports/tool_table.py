@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jp_nb.agent.offered_tools.tool_set import ToolSet, with_all_tools_enabled
+from jp_nb.agent.offered_tools.configured_tools import with_all_tools_enabled
+from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.rendering.prompt_texts.grant_text import format_grants

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterator
 
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.config.partials.partial import Partial, get_path, iter_leaves
+from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.setting_leaves import iter_leaves
 from jp_nb.config.schema import node_at
 from jp_nb.config.setting_paths import PathKeys, format_path, parse_path
 from jp_nb.rendering.transcripts.setting_text import NO_TOOLSETS, Toolsets, split_change

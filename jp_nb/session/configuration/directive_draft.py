@@ -18,8 +18,9 @@ from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import ENVIRONMENT_LAYER, Layer, merge_layers
 from jp_nb.config.masked_settings import mask_secrets
-from jp_nb.config.partials.partial import get_path, iter_settings, list_leaf_paths
+from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.setting_leaves import iter_settings, list_leaf_paths
 from jp_nb.config.schema import find_node, require_node
 from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.tool_toggles import toggle_tools

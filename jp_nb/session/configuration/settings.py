@@ -21,8 +21,9 @@ from jp_nb.config.aliases import MODEL_PATH, parse_model_reference, resolve_mode
 from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer
-from jp_nb.config.partials.partial import Partial, get_path, list_leaf_paths
+from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change
+from jp_nb.config.partials.setting_leaves import list_leaf_paths
 from jp_nb.config.schema import require_node
 from jp_nb.config.tool_toggles import require_tools
 from jp_nb.config.tree.app import AppConfig

@@ -21,7 +21,6 @@ from jp_nb.config.secret_settings.server_secrets import find_literal_secrets
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import UsageError
-from jp_nb.json_values import compact_json
 from jp_nb.json_writing import compact_json
 from jp_nb.storage.configuration.config_files import ConfigFiles
 from jp_nb.storage.server_lists.mcp_files import ListedServer, ServerFiles, read_server_files

@@ -25,9 +25,10 @@ from tomlkit.exceptions import TOMLKitError
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import Layer, parse_layer
-from jp_nb.config.partials.partial import Partial, is_wrapper, remove_empty
+from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.partial_change import Change, apply_change
 from jp_nb.config.partials.partial_strategies import strip_strategies
+from jp_nb.config.partials.setting_leaves import remove_empty
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at, require_node
 from jp_nb.config.setting_paths import PathKeys, format_path, look_up, parse_path
 from jp_nb.errors import ConfigError, StorageError, UsageError

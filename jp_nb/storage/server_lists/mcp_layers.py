@@ -24,7 +24,8 @@ from jp_nb.config.layers import (
     Layer,
     merge_layers,
 )
-from jp_nb.config.partials.partial import build_partial, get_path, iter_leaves
+from jp_nb.config.partials.partial import build_partial, get_path
+from jp_nb.config.partials.setting_leaves import iter_leaves
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import StorageError

@@ -28,10 +28,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from jp_nb.errors import UsageError
-from jp_nb.json_values import replace_surrogates
 from jp_nb.storable_json import replace_surrogates
 from jp_nb.toolkit.arguments.argument_repairs import drop_optional_nulls
-from jp_nb.toolkit.arguments.call_arguments import drop_optional_nulls
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
 from jp_nb.toolkit.function_tools.function_signatures import (
     find_context_name,
