@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
 from jp_nb.agent.model_requests.response_builder import ResponseBuilder
-from jp_nb.record.request_context.request_head import mark_head
+from jp_nb.record.request_context.head_marks import mark_head
 from tests.kit import _words
 from tests.kit.kinds import is_kind, make
 

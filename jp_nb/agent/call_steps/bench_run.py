@@ -19,7 +19,7 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.turn_state import BatchContext, TurnContext
 from jp_nb.record.entries.events import ConfigDelta, ToolCallResponse
-from jp_nb.record.reading.marks import SKIPPED_KEY
+from jp_nb.record.reading.call_marks import SKIPPED_KEY
 from jp_nb.record.reading.turn_reader import read_turn
 from jp_nb.record.reading.turn_view import Inquiry
 from jp_nb.toolkit.command_tools.processes import PROCESS_LOG, ProcessRun

@@ -15,8 +15,8 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.entries.entry_images import make_images_metadata
 from jp_nb.record.entries.events import ToolCallResponse
-from jp_nb.record.reading.marks import RULE, make_edit_metadata, make_server_marks
-from jp_nb.record.reading.marks import SKIPPED_KEY as SKIPPED_MARK
+from jp_nb.record.reading.call_marks import RULE, make_edit_metadata, make_server_marks
+from jp_nb.record.reading.call_marks import SKIPPED_KEY as SKIPPED_MARK
 from jp_nb.record.reading.plan_marks import PLAN_APPROVED
 from jp_nb.toolkit.truncation import truncate_middle
 

@@ -24,7 +24,7 @@ from jp_nb.record.entries.outcomes import (
     QuestionOutcome,
     make_inquiry_response,
 )
-from jp_nb.record.reading.marks import SERVER
+from jp_nb.record.reading.call_marks import SERVER
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
 

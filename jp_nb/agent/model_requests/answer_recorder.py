@@ -16,8 +16,8 @@ from jp_nb.agent.model_requests.answer_attempt import Attempt
 from jp_nb.agent.provider_events import InputChange
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.record.entries.events import ChatResponse, Entry
-from jp_nb.record.reading.marks import with_input_changes
-from jp_nb.record.request_context.request_head import mark_head
+from jp_nb.record.reading.input_changes import with_input_changes
+from jp_nb.record.request_context.head_marks import mark_head
 from jp_nb.record.stream import ConversationStream
 
 log = logging.getLogger(__name__)

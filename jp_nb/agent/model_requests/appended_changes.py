@@ -25,12 +25,8 @@ from jp_nb.errors import ProviderError
 from jp_nb.image_headers import PDF
 from jp_nb.images import Image
 from jp_nb.json_writing import compact_json
-from jp_nb.record.request_context.request_head import (
-    MAX_HEAD_CHARS,
-    RequestHead,
-    ToolDefinition,
-    is_recordable_change,
-)
+from jp_nb.record.request_context.head_marks import MAX_HEAD_CHARS, is_recordable_change
+from jp_nb.record.request_context.request_head import RequestHead, ToolDefinition
 
 DEFAULT_CONTEXT_TOKENS: Final = 32_768
 """Context of a model if its provider has not listed it in this kernel."""

@@ -26,10 +26,11 @@ from jp_nb.json_values import JsonObject, map_texts
 from jp_nb.json_writing import sorted_json
 from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.shapes import SHAPE
-from jp_nb.record.reading.marks import CONTINUES, EDITED_ARGUMENTS_KEY
+from jp_nb.record.reading.call_marks import EDITED_ARGUMENTS_KEY
+from jp_nb.record.reading.marks import CONTINUES
 from jp_nb.record.request_context.context import ContextItem, RequestContext
+from jp_nb.record.request_context.head_marks import HEAD_CHANGE_KEY, HEAD_KEY
 from jp_nb.record.request_context.host_marks import HOST
-from jp_nb.record.request_context.request_head import HEAD_CHANGE_KEY, HEAD_KEY
 from jp_nb.storable_json import encode_utf8, make_storable
 
 PART_DIGEST_CHARS: Final = 20

@@ -35,7 +35,8 @@ from jp_nb.record.entries.events import ChatRequest, ChatResponse, Compaction
 from jp_nb.record.entries.timestamps import utc_now
 from jp_nb.record.request_context.context import RequestContext
 from jp_nb.record.request_context.context_builder import build_context
-from jp_nb.record.request_context.request_head import RequestHead, read_request_head
+from jp_nb.record.request_context.head_marks import read_request_head
+from jp_nb.record.request_context.request_head import RequestHead
 from jp_nb.storage.cassettes.cassette_content import CassetteContent
 from jp_nb.storage.cassettes.cassette_file import read_cassette
 from jp_nb.text import one_line

@@ -30,14 +30,8 @@ from jp_nb.record.entries.proposed_by import read_proposed_by
 from jp_nb.record.entries.token_usage import sum_usage
 from jp_nb.record.entries.tool_choice_marks import find_missing_call
 from jp_nb.record.entries.unanswered_turns import NoAnswer, is_unanswered, read_no_answer
-from jp_nb.record.reading.marks import (
-    EDITED_ARGUMENTS_KEY,
-    is_continuation,
-    is_note_to_model,
-    is_schema_retry,
-    is_skipped,
-    read_rule,
-)
+from jp_nb.record.reading.call_marks import EDITED_ARGUMENTS_KEY, is_skipped, read_rule
+from jp_nb.record.reading.marks import is_continuation, is_note_to_model, is_schema_retry
 from jp_nb.record.reading.turn_view import (
     ConfigChange,
     Inquiry,

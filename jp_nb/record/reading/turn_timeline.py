@@ -38,7 +38,7 @@ from jp_nb.record.entries.token_usage import Usage, read_usage
 from jp_nb.record.entries.turn_entries import TurnEntries
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.record.entries.unanswered_turns import read_no_answer
-from jp_nb.record.reading.marks import is_skipped
+from jp_nb.record.reading.call_marks import is_skipped
 from jp_nb.record.reading.timeline_steps import (
     MAX_TIMELINE_STEPS,
     StepState,

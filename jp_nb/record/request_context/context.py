@@ -28,13 +28,13 @@ from jp_nb.record.entries.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.request_context.head_marks import read_request_head
 from jp_nb.record.request_context.host_marks import HOST
 from jp_nb.record.request_context.request_head import (
     Attachment,
     AttachmentDigest,
     RequestHead,
     digest_attachment,
-    read_request_head,
 )
 
 ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse

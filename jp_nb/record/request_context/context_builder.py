@@ -27,8 +27,8 @@ from jp_nb.record.entries.events import (
 from jp_nb.record.entries.pairs import match_pairs
 from jp_nb.record.entries.unanswered_turns import is_unanswered
 from jp_nb.record.request_context.context import RequestContext
+from jp_nb.record.request_context.head_marks import begins_head
 from jp_nb.record.request_context.host_marks import HOST
-from jp_nb.record.request_context.request_head import begins_head
 from jp_nb.record.stream import ConversationStream
 
 

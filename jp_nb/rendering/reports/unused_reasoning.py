@@ -2,7 +2,7 @@
 
 A request sends the reasoning of earlier answers again. The provider may report blocks of it that
 no longer fit the conversation, with a reason. It drops a block, or gives it to the model
-nevertheless. The record keeps the number of these blocks as *input changes* (`marks.py`).
+nevertheless. The record keeps the number of these blocks as *input changes* (`input_changes.py`).
 
 Source: `docs/guide.md`, `docs/record.md`.
 """
@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Final
 
 from jp_nb.record.documents.document import Document
-from jp_nb.record.reading.marks import read_input_changes
+from jp_nb.record.reading.input_changes import read_input_changes
 from jp_nb.rendering.report import Report, join_reports, make_note, make_remark, make_table
 from jp_nb.rendering.reports.usage_tables import format_turn_cells
 from jp_nb.rendering.table_cells import MAX_TABLE_ROWS, format_count

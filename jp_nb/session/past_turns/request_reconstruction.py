@@ -26,7 +26,7 @@ from jp_nb.record.entries.events import ChatRequest
 from jp_nb.record.entries.tool_choice_marks import read_tool_choice, to_tool_choice
 from jp_nb.record.reading.request_spans import RequestSpan
 from jp_nb.record.request_context.context_builder import build_context
-from jp_nb.record.request_context.request_head import read_request_head
+from jp_nb.record.request_context.head_marks import read_request_head
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.reports.traced_request import TracedRequest
 from jp_nb.session.conversation import ActiveConversation
