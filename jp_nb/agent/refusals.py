@@ -9,7 +9,7 @@ from typing import Final
 
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
-from jp_nb.record.documents.conversation_list import make_title
+from jp_nb.record.documents.conversation_info import make_title
 from jp_nb.record.entries.events import (
     ChatRequest,
     ChatResponse,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from jp_nb.config.aliases import MODEL_PATH
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.documents.conversation_fork import fork_conversation
+from jp_nb.record.documents.conversation_info import ConversationInfo
 from jp_nb.record.documents.conversation_list import (
-    ConversationInfo,
     drop_conversation,
     list_conversations,
     switch_conversation,

@@ -25,7 +25,8 @@ from jp_nb.config.tree.declared_servers import SERVERS_PATH
 from jp_nb.config.tree.provider_settings import PROVIDER_NAMES
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
-from jp_nb.record.documents.conversation_list import ConversationInfo, list_conversations
+from jp_nb.record.documents.conversation_info import ConversationInfo
+from jp_nb.record.documents.conversation_list import list_conversations
 from jp_nb.session.rows.completion_frames import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.turns.structured import is_schema_like

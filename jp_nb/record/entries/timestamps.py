@@ -1,15 +1,21 @@
-"""Timestamps of entries as text: written in JP's form, and read from any record.
+"""Timestamps as text: written in JP's form or in that of RFC 3339, and read from any record.
 
-Source: `docs/record.md`.
+Source: `docs/record.md`, https://www.rfc-editor.org/rfc/rfc3339.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pydantic import JsonValue
 
 _STORED = re.compile(
     r"(\d{4}-\d\d-\d\d)[ Tt](\d\d:\d\d:\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))?", re.ASCII
+)
+_WITH_OFFSET: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
 
 
@@ -50,3 +56,15 @@ def parse_timestamp(text: str) -> datetime | None:
         return moment - offset if sign == "+" else moment + offset
     except (ValueError, OverflowError):
         return None
+
+
+def format_rfc3339(moment: datetime) -> str:
+    """Return a time such as `2026-03-18T13:19:06.841464Z`."""
+    return f"{format_timestamp(moment).replace(' ', 'T')}Z"
+
+
+def parse_rfc3339(text: JsonValue) -> datetime | None:
+    """Return the time of `text`, or None if it is invalid or has no offset from UTC."""
+    if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
+        return None
+    return parse_timestamp(text)

@@ -16,9 +16,9 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.outcomes import ANSWERED, QuestionOutcome, read_outcome_fields
+from jp_nb.record.entries.timestamps import format_rfc3339
 from jp_nb.record.reading.outcome_words import describe_source
 from jp_nb.record.reading.question_log_entries import (
-    format_rfc3339,
     is_answered,
     iter_ended_questions,
     read_entry_time,

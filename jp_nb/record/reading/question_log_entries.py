@@ -8,39 +8,25 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
-
-from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.events import BY, Entry, TurnStart
 from jp_nb.record.entries.inquiry_events import InquiryRequest, InquiryResponse
 from jp_nb.record.entries.outcomes import ANSWER_MARKS, read_question_outcome
-from jp_nb.record.entries.timestamps import format_timestamp, parse_timestamp
+from jp_nb.record.entries.timestamps import (
+    format_rfc3339,
+    parse_rfc3339,
+    parse_timestamp,
+)
 from jp_nb.record.reading.recorded_answers import format_recorded_answer
 from jp_nb.record.stream import ConversationStream
 
 LOGGED_MODES: Final = {"select": "choice", "text": "freetext"}
 """Names of kinds of questions in the log. Other kinds keep their names."""
 ENTRY_VERSION: Final = 1
-_WITH_OFFSET: Final = re.compile(
-    r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
-)
-
-
-def format_rfc3339(moment: datetime) -> str:
-    """Return a time such as `2026-03-18T13:19:06.841464Z`."""
-    return f"{format_timestamp(moment).replace(' ', 'T')}Z"
-
-
-def parse_rfc3339(text: JsonValue) -> datetime | None:
-    """Return the time of `text`, or None if it is invalid or has no offset from UTC."""
-    if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
-        return None
-    return parse_timestamp(text)
 
 
 def make_log_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject | None:
