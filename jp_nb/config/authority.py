@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.setting_leaves import select_settings
 from jp_nb.config.schema import SchemaNode

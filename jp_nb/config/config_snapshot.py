@@ -40,21 +40,20 @@ class ConfigSnapshot:
         dumped = self.config.model_dump(mode="json", exclude_none=True)
         return resolve_references(dumped, self.config.providers.llm.aliases)[0]
 
+    def complete_model_ids(self, delta: Partial) -> Partial:
+        """Return `delta`, settings to merge into this configuration, with complete model ids.
 
-def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
-    """Return `delta`, settings to merge, with complete model ids.
+        For example, `{name = "claude-opus"}` gets the provider of the current model. The merge
+        itself could not do that if the current id is an alias, or only the default.
+        """
 
-    For example, `{name = "claude-opus"}` gets the provider of the current model. The merge itself
-    could not do that if the current id is an alias, or only the default.
-    """
+        def complete(keys: PathKeys, value: JsonValue) -> JsonValue:
+            written = look_up(self.partial, keys)
+            current = look_up(self.values, keys)
+            can_merge = isinstance(written, dict)
+            if isinstance(value, dict) and not can_merge and isinstance(current, dict):
+                return {**current, **value}
+            return value
 
-    def complete(keys: PathKeys, value: JsonValue) -> JsonValue:
-        written = look_up(basis.partial, keys)
-        current = look_up(basis.values, keys)
-        can_merge = isinstance(written, dict)
-        if isinstance(value, dict) and not can_merge and isinstance(current, dict):
-            return {**current, **value}
-        return value
-
-    # Calls `complete` with the keys and the id of each model in `delta`.
-    return map_models(ROOT, delta, complete)  # type: ignore[no-any-return]
+        # Calls `complete` with the keys and the id of each model in `delta`.
+        return map_models(ROOT, delta, complete)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Options of one turn, such as `-m`, and defaults that other modules need without the schema.
+"""Options of one turn that change its configuration, such as `-c`, `-t`, and `-u`.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -45,10 +45,3 @@ def parse_tool_choice(*uses: str | bool | None) -> str | None:
         case [str()]:
             raise UsageError("-u takes the name of a tool, or no name for any tool")
     raise UsageError("-u, -u NAME, and -U exclude each other: use one of them")
-
-
-DEFAULT_MODEL = "scripted/welcome"
-"""The built-in script: it needs no network and no key."""
-
-ENVIRONMENT_PREFIX = "JP_CFG_"
-"""Prefix of variables with settings, such as `JP_CFG_ASSISTANT__MODEL__ID`."""

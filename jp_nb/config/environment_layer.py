@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jp_nb.config.assignments import assign_setting
-from jp_nb.config.directives import ENVIRONMENT_PREFIX
+from jp_nb.config.early_constants import ENVIRONMENT_PREFIX
 from jp_nb.config.layers import ENVIRONMENT_LAYER, Layer
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.partials.partial_change import apply_change

@@ -23,7 +23,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.access_rules import Grants, is_sensitive
-from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.partials.partial import Partial, is_wrapper
 from jp_nb.config.partials.partial_change import Change, apply_change
 from jp_nb.config.partials.partial_strategies import strip_strategies
@@ -67,7 +67,7 @@ class Proposal:
     def after(self) -> Partial:
         """The merged layers after the change, without merge strategies."""
         # An id may have only a provider or only a name. The current model has the other part.
-        delta = complete_model_ids(self.change.delta, self.basis)
+        delta = self.basis.complete_model_ids(self.change.delta)
         change = Change(delta, self.change.unsets)
         return strip_strategies(apply_change(self.basis.partial, change, self.basis.defaults))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.documents.document import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jp_nb.agent.calls.call import Call
-from jp_nb.config.config_snapshot import ConfigSnapshot, complete_model_ids
+from jp_nb.config.config_snapshot import ConfigSnapshot
 from jp_nb.config.partials.change_squash import squash_changes
 from jp_nb.config.proposal import Proposal
 from jp_nb.record.entries.events import ConfigDelta
@@ -73,7 +73,7 @@ class ApprovedChanges:
 
         self._changes.clear()
         return ConfigDelta(
-            delta=complete_model_ids(squashed.delta, self._basis),
+            delta=self._basis.complete_model_ids(squashed.delta),
             unsets=squashed.unsets,
             claims=claims,
             metadata=authors,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.config.tree.base import (
     PLAIN_FORM,
     TABLE_FORM,

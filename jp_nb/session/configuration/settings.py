@@ -19,7 +19,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, parse_model_reference, resolve_model
 from jp_nb.config.config_snapshot import ConfigSnapshot
-from jp_nb.config.directives import DEFAULT_MODEL, Directive
+from jp_nb.config.directives import Directive
+from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change

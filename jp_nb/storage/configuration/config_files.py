@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from jp_nb.config.directives import ENVIRONMENT_PREFIX
+from jp_nb.config.early_constants import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import as_object
 from jp_nb.storage import environment

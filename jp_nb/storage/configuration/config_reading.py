@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.directives import ENVIRONMENT_PREFIX
+from jp_nb.config.early_constants import ENVIRONMENT_PREFIX
 from jp_nb.config.environment_layer import read_environment
 from jp_nb.config.layers import CONFIG_FILE_LAYER, Layer, list_includes, parse_layer
 from jp_nb.errors import ConfigError
