@@ -25,6 +25,7 @@ from jp_nb.session.host import Host, TurnOutput
 from jp_nb.session.questions.answers import SessionAnswers
 from jp_nb.storage import environment
 from jp_nb.storage.configuration.project_files import ProjectFiles
+from jp_nb.storage.configuration.skills import Skills
 from jp_nb.storage.run_events import append_run_event, has_event_file
 from jp_nb.toolkit.tool_context import SharedContext
 
@@ -96,7 +97,7 @@ class TurnContexts:
             "history": active.questions.reader.read_for_model,
             "notebook": self._host.make_notebook_access(active.store),
             "needs_review": not allows_unattended_edits(config, active.files),
-            "read_skill": ProjectFiles(active.files).read_skill,
+            "read_skill": Skills(ProjectFiles(active.files)).read,
             "image_side": active.settings.projection.config().values.image_side,
         }
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.storage.configuration.project_files import ProjectFiles
+from jp_nb.storage.configuration.skills import Skills
 from jp_nb.toolkit.builtin.read_skill import SKILL_TOOL
 
 INSTRUCTIONS_TEXT: Final = (
@@ -35,7 +36,7 @@ def list_project_texts(config: AppConfig, project: ProjectFiles) -> Iterator[str
 
     if not config.assistant.skills:
         return
-    skills = project.read_skills()
+    skills = Skills(project).read_all()
     if skills:
         listed = [f"- `{skill.name}`: {skill.description}" for skill in skills.values()]
         yield SKILLS_TEXT.format("\n".join(listed))
@@ -53,7 +54,7 @@ def describe_project(config: AppConfig, project: ProjectFiles) -> str:
     if not config.assistant.skills:
         return f"{state}; skills are off"
 
-    skills = project.read_skills()
+    skills = Skills(project).read_all()
     return f"{state}; skills: {', '.join(skills) or 'none'}"
 
 

@@ -43,6 +43,7 @@ from jp_nb.session.resolution.tool_choices import check_requested_choice, read_c
 from jp_nb.session.resolution.tool_discovery import ToolDiscovery
 from jp_nb.session.resolution.turn_attachments import TurnAttachments
 from jp_nb.storage.configuration.project_files import ProjectFiles
+from jp_nb.storage.configuration.skills import Skills
 from jp_nb.toolkit.base import ToolSource
 from jp_nb.toolkit.builtin import BUILTINS, BuiltinTools
 from jp_nb.toolkit.builtin.read_skill import SKILL_TOOL
@@ -276,7 +277,7 @@ class Resolver:
         """
         if plan_first:
             config = enable_tool(config, PLAN_TOOL)
-        if config.assistant.skills and self.project.read_skills():
+        if config.assistant.skills and Skills(self.project).read_all():
             config = enable_tool(config, SKILL_TOOL)
 
         return await self.discovery.offer(
