@@ -25,6 +25,7 @@ from jp_nb.values import (
     figures,
     frames,
     handles,
+    pictures,
     plain_values,
 )
 from jp_nb.values.base import Description, DescriptionLimits, ValueBudget, ValueKind
@@ -41,6 +42,7 @@ _TABLE: Final = ClassTable[ValueKind](
         *frames.FRAME_KINDS,
         *arrays.ARRAY_KINDS,
         *figures.FIGURE_KINDS,
+        *pictures.PICTURE_KINDS,
         *plain_values.PLAIN_KINDS,
         *code_objects.CODE_KINDS,
         *handles.HANDLE_KINDS,

@@ -1,4 +1,4 @@
-"""Describe figures of Matplotlib and Plotly, and pictures, as text and images.
+"""Describe figures of Matplotlib and Plotly as text and images.
 
 A figure is neither displayed nor resized, and the current figure of `pyplot` stays the same. Equal
 figures have equal images: the images contain no date and no name of a program.
@@ -21,11 +21,6 @@ from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKi
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
 
-MAX_PIXELS: Final = 60_000_000
-"""Maximum size of a picture that is resized."""
-_MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
-"""Modes of pictures that PNG supports."""
-
 
 def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:
     width, height = (float(side) for side in value.get_size_inches())
@@ -36,7 +31,7 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
 
     axes = list(value.axes)
     heading = getattr(value, "_suptitle", None)
-    named = f", titled {_quote(heading.get_text())}" if heading is not None else ""
+    named = f", titled {quote_label(heading.get_text())}" if heading is not None else ""
 
     lines = [f"{title}, {format_quantity(len(axes), 'axes', 'axes')}{named}"]
     lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
@@ -44,7 +39,7 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     if len(axes) > 20:
         lines.append(limits.format_omitted(len(axes) - 20, "axes", ".axes[20:]", "axes"))
 
-    return _add_image("\n".join(lines), limits, lambda: _draw(value, limits))
+    return add_image("\n".join(lines), limits, lambda: _draw(value, limits))
 
 
 def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
@@ -53,12 +48,10 @@ def _describe_axes(value: Any, limits: DescriptionLimits) -> str | Description:
     if figure is None:
         return text
     figure = getattr(figure, "figure", None) or figure  # the figure of a `SubFigure`
-    return _add_image(text, limits, lambda: _draw(figure, limits))
+    return add_image(text, limits, lambda: _draw(figure, limits))
 
 
-def _add_image(
-    text: str, limits: DescriptionLimits, draw: Callable[[], bytes]
-) -> str | Description:
+def add_image(text: str, limits: DescriptionLimits, draw: Callable[[], bytes]) -> str | Description:
     """Return `text` with the PNG that `draw` returns, if the limits permit an image."""
     if limits.images < 1:
         return text
@@ -93,18 +86,18 @@ def _format_axes(axes: Any) -> str:
     """Return one line: title, labels and ranges of x and y, number of lines, and legend."""
     words = [type(axes).__name__]
     if title := axes.get_title():
-        words.append(f"title {_quote(title)}")
+        words.append(f"title {quote_label(title)}")
 
     for letter in "xy":
         label = getattr(axes, f"get_{letter}label")()
         low, high = getattr(axes, f"get_{letter}lim")()
-        named = f"{_quote(label)} " if label else ""
+        named = f"{quote_label(label)} " if label else ""
         words.append(f"{letter} {named}{low:.6g} to {high:.6g}")
 
     words += list(_count_artists(axes))
     names = [name for name in axes.get_legend_handles_labels()[1] if name[:1] != "_"]
     if names:
-        words.append(f"legend {', '.join(map(_quote, names[:10]))}")
+        words.append(f"legend {', '.join(map(quote_label, names[:10]))}")
 
     return ", ".join(words)
 
@@ -117,46 +110,9 @@ def _count_artists(axes: Any) -> Iterator[str]:
         yield format_quantity(number, "patch", "patches")
 
 
-def _quote(text: object) -> str:
+def quote_label(text: object) -> str:
+    """Return a title, label, or name in quotes, short and in one line."""
     return repr(to_one_line(str(text), 100))
-
-
-def _describe_picture(value: Any, limits: DescriptionLimits) -> str | Description:
-    width, height = value.size
-    title = f"PIL.{type(value).__name__}, {width} x {height} pixels, mode {value.mode}"
-    if limits.brief:
-        return title
-    if width * height > MAX_PIXELS:
-        return f"{title}: too large to show. Make a smaller copy with .resize((768, 768))"
-    return _add_image(title, limits, lambda: _resize(value, limits.side))
-
-
-def _resize(value: Any, side: int) -> bytes:
-    """Return the image as a PNG of at most `side` pixels, without the metadata of its file."""
-    image = value
-    if image.mode not in _MODES:
-        has_alpha = image.mode in ("PA", "RGBa") or "transparency" in image.info
-        mode = "RGBA" if has_alpha else "RGB"
-        if image.mode == "La":
-            mode = "LA"
-        image = image.convert(mode)
-
-    image = image.copy()
-    image.info = {}  # metadata of the file, such as the location of a photo
-    if max(image.size) > side:
-        image.thumbnail((side, side))
-
-    out = io.BytesIO()
-    image.save(out, format="PNG")
-    return out.getvalue()
-
-
-def _describe_image(value: Image, limits: DescriptionLimits) -> str | Description:
-    title = f"{value.media_type} of {format_quantity(len(value.content), 'byte')}"
-    named = f"{title}, {_quote(value.name)}" if value.name else title
-    is_shown = limits.images > 0 and not limits.brief
-    images = (value,) if is_shown else ()
-    return Description(named, images)
 
 
 def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description:
@@ -164,7 +120,7 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
     title = f"plotly.Figure, {format_quantity(len(traces), 'trace')}"
     layout = value.layout
     if text := getattr(layout.title, "text", None):
-        title = f"{title}, titled {_quote(text)}"
+        title = f"{title}, titled {quote_label(text)}"
     if limits.brief:
         return title
 
@@ -172,7 +128,7 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
     for letter in "xy":
         axis = getattr(layout, f"{letter}axis", None)
         if label := getattr(getattr(axis, "title", None), "text", None):
-            lines.append(f"{letter} axis: {_quote(label)}")
+            lines.append(f"{letter} axis: {quote_label(label)}")
 
     lines += [f"{number}. {_format_trace(trace)}" for number, trace in enumerate(traces[:30], 1)]
     if len(traces) > 30:
@@ -181,13 +137,13 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
     text = "\n".join(lines)
     if "kaleido" not in sys.modules:  # plotly draws with this package
         return f"{text}\n(Not drawn: the package kaleido is not imported.)"
-    return _add_image(text, limits, lambda: _render_plotly(value, limits))
+    return add_image(text, limits, lambda: _render_plotly(value, limits))
 
 
 def _format_trace(trace: Any) -> str:
     words = [trace.type]
     if name := getattr(trace, "name", None):
-        words.append(_quote(name))
+        words.append(quote_label(name))
     for letter in "xyz":
         values = getattr(trace, letter, None) if letter in trace else None
         if values is not None:
@@ -205,7 +161,5 @@ def _render_plotly(value: Any, limits: DescriptionLimits) -> bytes:
 FIGURE_KINDS: Final[ValueKinds] = (
     ("matplotlib.figure", "Figure", ValueKind(_describe_figure, is_rich=True)),
     ("matplotlib.axes", "Axes", ValueKind(_describe_axes, is_rich=True)),
-    ("PIL.Image", "Image", ValueKind(_describe_picture, is_rich=True)),
     ("plotly.basedatatypes", "BaseFigure", ValueKind(_describe_plotly, is_rich=True)),
-    ("jp_nb.images", "Image", ValueKind(_describe_image, is_rich=True)),
 )
