@@ -26,8 +26,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.setting_paths import look_up
+from jp_nb.interop.jp_json import NumberText, render_json
 from jp_nb.interop.json_comparison import same_json
-from jp_nb.interop.json_text import JsonText, NumberText, parse_number, render_json
+from jp_nb.interop.json_text import JsonText, parse_number
 from jp_nb.json_values import JsonObject, as_object
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")

@@ -1,6 +1,7 @@
-"""Read JSON text with its notation, and write it as JP does.
+"""Read JSON text with its notation: the spelling of its numbers, and the text of each item.
 
-JP is the command-line program whose files `interop` reads and writes. This module has no I/O.
+JP is the command-line program whose files `interop` reads and writes. `jp_json.py` writes JSON as
+JP does. This module has no I/O.
 
 Source: `docs/record.md`.
 """
@@ -16,8 +17,8 @@ from typing import Any, Final, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.interop.jp_json import NumberText, format_json_number
 from jp_nb.json_limits import MAX_STORED_LEVELS, is_deeper
-from jp_nb.json_writing import spaced_json
 
 JSON_BYTE_ORDER_MARK = "\ufeff"
 _WHITE = " \t\n\r"
@@ -41,12 +42,6 @@ class JsonText:
     gap: str = ""
 
 
-class NumberText(str):
-    """A number in the notation of a text, such as `1e5`. The decoder returns it for each number."""
-
-    __slots__ = ()
-
-
 def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
@@ -54,8 +49,6 @@ def _refuse(word: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=_refuse)
 
 _TOO_DEEP: Final = f"nested too deeply: more than {MAX_STORED_LEVELS} levels"
-
-# --- reading ---------------------------------------------------------------------------------
 
 
 def read_value(text: str, file: str) -> JsonText:
@@ -190,60 +183,3 @@ def parse_number(token: str) -> int | float:
 def join_pointer(pointer: str, key: str) -> str:
     """Return the JSON pointer of `key` in the object at `pointer`."""
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-
-
-# --- writing ---------------------------------------------------------------------------------
-
-
-def render_json(value: JsonValue, pad: str = "") -> str:
-    """Return `value` as JP writes it: indented by two spaces, keys in their current order.
-
-    `pad` is the indentation of the lines after the first.
-    """
-    parts: list[str] = []
-    _render(value, pad, parts)
-    return "".join(parts)
-
-
-def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
-    """Append the text of `value` to `parts`; see `render_json`."""
-    inner = pad + "  "
-
-    match value:
-        case dict() if value:
-            start = "{\n"
-            for key, item in value.items():
-                parts.append(f"{start}{inner}{spaced_json(key)}: ")
-                _render(item, inner, parts)
-                start = ",\n"
-            parts.append(f"\n{pad}}}")
-
-        case list() if value:
-            start = "[\n"
-            for item in value:
-                parts.append(start + inner)
-                _render(item, inner, parts)
-                start = ",\n"
-            parts.append(f"\n{pad}]")
-
-        case NumberText():
-            parts.append(value)
-        case int() | float() if not isinstance(value, bool):
-            parts.append(format_json_number(value))
-        case _:
-            parts.append(spaced_json(value))
-
-
-def format_json_number(number: int | float) -> str:
-    """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`; `null` for NaN and infinity."""
-    text = repr(number)
-    mantissa, exponent_mark, power = text.partition("e")
-
-    if not exponent_mark:
-        return text if isinstance(number, int) or math.isfinite(number) else "null"
-
-    if int(power) == -5:  # JP uses an exponent only for smaller numbers, Python also for this one
-        sign = "-" * mantissa.startswith("-")
-        return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
-
-    return f"{mantissa}e{int(power)}"

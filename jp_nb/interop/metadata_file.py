@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from jp_nb.interop.directory_files import METADATA_FILE, require_object
+from jp_nb.interop.jp_json import render_json
 from jp_nb.interop.json_comparison import same_json
-from jp_nb.interop.json_text import read_value, render_json
+from jp_nb.interop.json_text import read_value
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.timestamps import format_timestamp, parse_timestamp
 
