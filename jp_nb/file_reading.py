@@ -94,3 +94,10 @@ def read_regular(path: Path, *, max_bytes: int, flags: int = os.O_RDONLY) -> byt
     if len(content) > max_bytes:
         raise FileTooLongError(path, max_bytes)
     return content
+
+
+def describe_os_error(exc: OSError | ValueError) -> str:
+    """Return the reason of a failed access to a file."""
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    return str(exc)

@@ -18,9 +18,9 @@ from jp_nb.agent.provider import Attachment
 from jp_nb.config.tree.attachment_urls import AttachmentParts, parse_attachment_url
 from jp_nb.errors import JpNbError
 from jp_nb.exact_form import escape_invisible
-from jp_nb.file_reading import open_regular
+from jp_nb.file_reading import describe_os_error, open_regular
 from jp_nb.image_headers import detect_media_type
-from jp_nb.storage.file_search import FileSearchError, describe_os_error, find_matching_files
+from jp_nb.storage.file_search import FileSearchError, find_matching_files
 
 MAX_ATTACHED_FILES = 500
 MAX_SEARCHED_FILES = 20_000

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from jp_nb.errors import JpNbError
 from jp_nb.exact_form import escape_invisible
+from jp_nb.file_reading import describe_os_error
 
 
 class FileSearchError(JpNbError):
@@ -91,10 +92,3 @@ class _Search:
             raise FileSearchError(
                 f"{escape_invisible(str(folder))}: {describe_os_error(exc)}"
             ) from exc
-
-
-def describe_os_error(exc: OSError | ValueError) -> str:
-    """Return the reason of a failed access to a file."""
-    if isinstance(exc, OSError) and exc.strerror:
-        return exc.strerror
-    return str(exc)

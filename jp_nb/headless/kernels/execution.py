@@ -13,20 +13,18 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Literal
 
-from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_async
 from nbclient.exceptions import DeadKernelError
-from traitlets import TraitError
-from traitlets.config import Config
 
 from jp_nb.headless.kernels.cell_ends import CellEnd, CellEnds, CellFailure
 from jp_nb.headless.kernels.kernel_client import KernelBounds, KernelClient
+from jp_nb.headless.kernels.kernel_manager import make_kernel_config
 from jp_nb.headless.kernels.run_cells import RunCells
 from jp_nb.headless.kernels.time_limits import Overrun, TimeLimits, format_running_tools
 from jp_nb.headless.run_events_reading import read_events
@@ -36,7 +34,6 @@ RAISES: Final = "raises-exception"  # tag of a cell that may fail, as in Jupyter
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE_S = 10.0  # seconds that an interrupted cell has to end
 WAKE_INTERVAL_S = 0.5  # interval, in seconds, at which the waiting thread handles signals
-ENCRYPTION: Final = "transport_encryption"  # setting of newer kernel managers
 
 
 class NotStartedError(DeadKernelError):
@@ -304,14 +301,3 @@ class Execution:
         """Return the ends of the code cells that are not empty. A running cell has failed."""
         self._ends.end("failed")
         return self._ends.list_all()
-
-
-def make_kernel_config() -> Config:
-    """Return the configuration of kernels: encrypted messages, where the libraries can do that."""
-    # Other users of the computer could read unencrypted messages, and kernels warn of them.
-    config = Config()
-    if ENCRYPTION in KernelManager.class_trait_names():
-        with suppress(TraitError):  # the sockets library does not support it
-            KernelManager(**{ENCRYPTION: "auto"})
-            config.KernelManager[ENCRYPTION] = "auto"
-    return config

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
-from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.manager import AsyncKernelManager, KernelManager
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from traitlets import default
+from traitlets import TraitError, default
+from traitlets.config import Config
 
 from jp_nb.headless.kernels.kernel_sockets import get_socket_address, make_socket_folder
 from jp_nb.headless.kernels.kernel_template import KernelTemplate, can_fork
 from jp_nb.headless.kernels.ready_client import ReadyKernelClient
 
+ENCRYPTION: Final = "transport_encryption"  # setting of newer kernel managers
 END_POLL_S: Final = 0.01
 """Seconds between two looks at a kernel that shuts down; 0.1 in `jupyter_client`."""
 
@@ -89,3 +92,14 @@ class RunKernelManager(AsyncKernelManager):
         provisioner.pgid = os.getpgid(kernel.pid)
         # As `jupyter_client` does after each start: the provisioner may have chosen the ports.
         self._reconcile_connection_info(provisioner.connection_info)
+
+
+def make_kernel_config() -> Config:
+    """Return the configuration of kernels: encrypted messages, where the libraries can do that."""
+    # Other users of the computer could read unencrypted messages, and kernels warn of them.
+    config = Config()
+    if ENCRYPTION in KernelManager.class_trait_names():
+        with suppress(TraitError):  # the sockets library does not support it
+            KernelManager(**{ENCRYPTION: "auto"})
+            config.KernelManager[ENCRYPTION] = "auto"
+    return config

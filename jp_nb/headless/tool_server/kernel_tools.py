@@ -22,8 +22,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, require_notebook
-from jp_nb.headless.kernels.execution import make_kernel_config
-from jp_nb.headless.kernels.kernel_manager import RunKernelManager
+from jp_nb.headless.kernels.kernel_manager import RunKernelManager, make_kernel_config
 from jp_nb.headless.tool_server.tool_cells import iter_tool_cells
 from jp_nb.headless.tool_server.tool_host import ServedTool
 from jp_nb.json_values import JsonObject, as_object

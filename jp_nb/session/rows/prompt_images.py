@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from jp_nb.errors import UsageError
-from jp_nb.file_reading import open_regular
+from jp_nb.file_reading import describe_os_error, open_regular
 from jp_nb.image_headers import detect_media_type
 from jp_nb.images import Image, find_image_problem
-from jp_nb.storage.file_search import describe_os_error
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 
