@@ -1,6 +1,6 @@
-"""Select the first, last, or evenly spaced items of a value, and split its rows into pieces.
+"""Take parts of a value: its first, last, or evenly spaced items, or all of its rows in pieces.
 
-These are parts of data that a tool shows to the model: `head`, `tail`, or `sample`.
+A tool shows such parts to the model: `head`, `tail`, or `sample`.
 
 Source: `docs/notebook-tools.md`.
 """
