@@ -6,11 +6,8 @@ Source: `docs/guide.md`, `docs/record.md`.
 from __future__ import annotations
 
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.documents.conversation_list import (
-    ConversationInfo,
-    list_conversations,
-    make_title,
-)
+from jp_nb.record.documents.conversation_info import ConversationInfo, make_title
+from jp_nb.record.documents.conversation_list import list_conversations
 from jp_nb.record.entries.events import ChatRequest, read_words
 from jp_nb.record.entries.turn_numbers import to_stored_turn
 from jp_nb.rendering.transcripts.conversation_table import render_conversations

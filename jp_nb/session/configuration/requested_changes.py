@@ -12,7 +12,7 @@ from typing import Any
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model, resolve_references
 from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
-from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import Partial, build_partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change

@@ -18,12 +18,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from jp_nb.record.entries.timestamps import parse_timestamp
-from jp_nb.record.reading.question_log_entries import (
-    ENTRY_VERSION,
-    format_rfc3339,
-    parse_rfc3339,
-)
+from jp_nb.record.entries.timestamps import format_rfc3339, parse_rfc3339, parse_timestamp
+from jp_nb.record.reading.question_log_entries import ENTRY_VERSION
 from jp_nb.session.questions.imported_rows import ImportedRows, ReadLine, collect_rows
 from jp_nb.storage.question_logs.question_log_lines import LogEntry
 

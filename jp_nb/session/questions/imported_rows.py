@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import sorted_json
+from jp_nb.json_writing import sorted_json
 from jp_nb.storage.question_logs.question_log_lines import LogEntry
 
 

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from jp_nb.record.reading.question_log_entries import (
-    ENTRY_VERSION,
-    format_rfc3339,
-    is_answered,
-    read_entry_time,
-)
+from jp_nb.record.entries.timestamps import format_rfc3339
+from jp_nb.record.reading.question_log_entries import ENTRY_VERSION, is_answered, read_entry_time
 from jp_nb.session.questions.imported_rows import ImportedRows, ReadLine, collect_rows
 from jp_nb.storage.question_logs.question_log_lines import LogEntry, decode_log_entry
 
