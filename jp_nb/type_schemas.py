@@ -33,11 +33,8 @@ class TypeSchema(GenerateJsonSchema):
         Raises:
             PydanticSerializationError: JSON cannot express it. The caller omits it.
         """
-        try:
-            plain = to_jsonable_python(dft, inf_nan_mode="constants")
-        except PydanticSerializationError:
-            plain = None  # its type may know how to write it
-        if not is_finite(plain):
+        # Pydantic would write such a number as null.
+        if _has_infinite_number(dft):
             raise PydanticSerializationError("an infinite number")
 
         encoded = super().encode_default(dft)
@@ -47,10 +44,20 @@ class TypeSchema(GenerateJsonSchema):
         return encoded
 
 
+def _has_infinite_number(default: Any) -> bool:
+    """Return True if a number in `default` is infinite or NaN, as far as pydantic can read it."""
+    try:
+        plain = to_jsonable_python(default, inf_nan_mode="constants")  # keeps such numbers
+    except PydanticSerializationError:
+        return False
+    return not is_finite(plain)
+
+
 def without_infinite_numbers(schema: Schema) -> JsonObject:
     """Return `schema` without keywords and choices that JSON cannot express.
 
-    An example is the default `float("inf")` of a parameter, which is optional without it as well.
+    An example is an infinite value of an `Enum`, or the default `1e999` in the schema of an
+    MCP server.
     """
     result: JsonObject = {}
 

@@ -1,8 +1,8 @@
 """Questions that a tool asks while it runs.
 
-A question has an id, a text, and an answer type (`answer_types.py`), which decides
-what is a valid answer. A form is an answer type too. Its fields are questions, so both classes are
-in this module.
+A question has an id, a text, and an answer type (`answer_types.py`), which decides which answers
+are valid. A form is an answer type too. Its fields are questions, so both classes are in this
+module.
 
 Source: `docs/turns.md`.
 """

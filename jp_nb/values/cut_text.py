@@ -1,7 +1,8 @@
 """Shorten texts of descriptions, and remove memory addresses from them.
 
 Secrets are hidden before a text is cut, because only a complete secret is recognized.
-`without_hidden` returns a text without the secrets in it (`privacy.py`).
+`without_hidden` returns a text without the secrets in it (`privacy.py`). The notes about omitted
+parts have a number and a noun (`format_quantity`).
 
 Source: `docs/values.md`.
 """
@@ -32,6 +33,7 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
     if len(text) <= limit:
         return text
 
+    # The numbers of the real note are not larger.
     longest = len(_format_omission(len(text), len(text), len(text), expression))
     room = limit - longest
 
@@ -70,6 +72,8 @@ def to_one_line(text: str, limit: int) -> str:
     """Return `text` with single spaces in place of white space, in at most `limit` characters."""
     if len(text) > limit:
         text = without_hidden(text)
+    # Of a long text, only a beginning is divided into words. It is too short for the line only if
+    # most of it is white space.
     return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
 
 

@@ -151,6 +151,7 @@ def test_schema_that_would_be_checked_forever_is_refused_at_once(subtests: pytes
         ("loop", {"x": {**text, "not": {"$ref": "#"}}}, {}),
         ("nested", {"x": {**text, "not": nested}}, {}),
         ("network", {"x": {**text, "not": {"$ref": "https://example.org/x"}}}, {}),
+        ("version", {"x": {**text, "not": {"const": "x"}}}, {"$schema": 5}),
     ]
     for name, properties, root in rows:
         with subtests.test(name):

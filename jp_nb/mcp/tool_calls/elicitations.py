@@ -163,7 +163,7 @@ def _make_check_with_secrets(schema: Mapping[str, JsonValue]) -> SchemaCheck | N
     """Return a check of the whole answer to a form with password fields.
 
     `_make_field` made password fields of text fields. A password field accepts every text, so
-    conditions such as `minLength` are checked here. None if the check would take too many steps.
+    conditions such as `minLength` are checked here. None if the schema cannot be used for checks.
     """
     if find_schema_problem(schema) is not None:
         return None

@@ -58,6 +58,7 @@ def apply_steps(
                 order.insert(find_position(order, after), cell_id)
             case "set":
                 old_cell = cells_by_id[cell_id]
+                # Outputs belong to the source that ran.
                 cells_by_id[cell_id] = replace(old_cell, source=step.source, has_outputs=False)
             case "delete":
                 order.remove(cell_id)

@@ -257,7 +257,10 @@ class FieldsAnswer(AnswerType):
         return EMPTY if self.fields else CONFIRMED_ANSWER
 
     def fixed_texts(self) -> tuple[str, ...]:
-        """Return the ids of the fields, and the fixed texts of their answers."""
+        """Return the ids of the fields, and the fixed texts of their answers.
+
+        Other texts can have a secret replaced. In these, the answer would change.
+        """
         texts = [field.id for field in self.fields]
         for field in self.fields:
             texts += field.answer_type.fixed_texts()

@@ -1,7 +1,7 @@
 """Check the answer to a form by the JSON schema of an MCP server, which may be hostile.
 
 A schema can be made to take forever. So one whose check takes too many steps is refused before, and
-patterns are matched in linear time.
+patterns are matched in linear time. A step is one subschema that is applied to one value.
 
 Source: https://json-schema.org/draft/2020-12, `docs/mcp.md`.
 """
@@ -38,9 +38,12 @@ def find_schema_problem(schema: Schema) -> str | None:
     """Return the reason why a server's `schema` cannot be used for checks, or None."""
     if is_deeper(dict(schema), MAX_SCHEMA_LEVELS):
         return f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested"
+    if not isinstance(schema.get("$schema", ""), str):
+        return "`$schema` is not a text"
+
     try:
         steps = count_steps(schema, limit=MAX_STEPS)
-    except UsageError as exc:
+    except UsageError as exc:  # a reference leads to nothing, or out of the schema
         return str(exc)
     return f"its check takes more than {MAX_STEPS} steps" if steps > MAX_STEPS else None
 
@@ -50,7 +53,7 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
 
     `find_schema_problem` has accepted `schema`.
     """
-    with delay_parsers():
+    with delay_parsers():  # `jsonschema` loads faster without them
         from jsonschema import FormatChecker  # type: ignore[import-untyped]
         from jsonschema.exceptions import best_match
         from jsonschema.validators import extend  # type: ignore[import-untyped]
@@ -64,6 +67,7 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
 
     try:
         for error in islice(checker.iter_errors(dict(data)), MAX_MISFITS):
+            # Of an error in `anyOf`, the one of the alternative that fits best.
             deepest = best_match(iter([error]))
             place = str(deepest.absolute_path[0]) if deepest.absolute_path else ""
             problems.setdefault(place, _describe_misfit(deepest))
