@@ -1,6 +1,11 @@
 """The active conversation: its storage backend, settings, and trust.
 
-`JournalUse` (`journals/journal_use.py`) writes its journal.
+It is *local* if this process made every entry of it, and then it is trusted. Otherwise the notebook
+had it, and someone else may have written it: it is trusted only with the user's signature
+(`record_trust.py`). The settings of a trusted conversation apply in full.
+
+New entries also go to the *journal*, a file outside of the notebook (`journals/journal.py`). If the
+kernel dies before the notebook is saved, the next kernel *recovers* them from it.
 
 Functions import the modules that `%load_ext` does not need: those that load the schema of the
 configuration, or a provider.
@@ -71,10 +76,12 @@ class ActiveConversation:
         document: All conversations of the notebook.
         store: The storage backend.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
-        restored: True if the notebook had the conversation when this process opened it.
+        restored: True if the notebook had the conversation when this process opened it. False after
+            the user switched to another one.
         is_local: True if this process made every entry of it. Then it needs no signature to be
             trusted.
-        opened_untrusted: True if it was restored, and is not signed with the user's key.
+        opened_untrusted: True if it was restored, is not signed with the user's key, and was not
+            accepted since then.
         inherited_entries: Number of entries that it began with, such as changes of settings from
             the conversation before.
         has_invalid_files: True if the configuration was not valid when it was opened.
@@ -116,10 +123,12 @@ class ActiveConversation:
 
         self._open()
         # Without a signature: made by this process, or trusted before the extension was reloaded.
+        # The signature is checked only where `trust` is first used.
         self._is_trusted = self.is_local
         if previous is not None and self.restored:
             self._is_trusted = self._is_trusted_copy(previous)
 
+        # Before `_adopt`, which follows new entries: recovered ones are in the journal already.
         self._recover_journal()
         self._adopt()
         self.opened_untrusted = self.restored and not self.trust.trusted
@@ -128,12 +137,16 @@ class ActiveConversation:
             # The conversation may be untrusted now, and its own `providers` are then ignored.
             self.settings.inherit(previous.settings, INHERITED)
 
+        # The journal also has results of calls that finished while the kernel died.
         finished_tools = append_finished_calls(self)
         if finished_tools or (self.restored and previous is None):
             add_interrupted_notice(self, finished_tools)
 
     def _open(self) -> None:
-        """Load the conversation of the notebook, or begin one."""
+        """Load the conversation of the notebook, or begin one with `base_config`.
+
+        A headless run begins one, unless the setting `record.headless` says `continue`.
+        """
         base_config = self._make_base_config(is_loading=True)
         continues = False
         if self.files.has_configuration():
@@ -166,16 +179,18 @@ class ActiveConversation:
         if not JournalFolder().has_journals():
             return
 
+        # A reproducible run has the same record each time, so it takes nothing from a journal.
         is_reproducible = isinstance(self.clock, ReproducibleClock)
         begins_anew = is_reproducible or not self.restored
         if self.headless and begins_anew:
             self.journal.replace_headless()
-        elif self.journal.recover():
+        elif self.journal.recover():  # it appended entries
             self.store.changed()
 
     @shared_property
     def journal(self) -> ConversationJournal:
         """The journal of entries that the notebook may not have yet. Write with `journal_use`."""
+        # Without a notebook, the next kernel finds the journal by the folder of this one.
         kernel_folder = str(self.files.folder) if self.without_notebook else ""
         return ConversationJournal(
             self.document,
@@ -189,12 +204,12 @@ class ActiveConversation:
     @shared_property
     def trust(self) -> Trust:
         """The signature of the active conversation."""
-        signs = not isinstance(self.clock, ReproducibleClock)
+        can_sign = not isinstance(self.clock, ReproducibleClock)
         return Trust(
             self.document,
             KeyFile(),
             is_local=self._is_trusted,
-            can_sign=signs,
+            can_sign=can_sign,
             workspace=self.signed_here,
         )
 
@@ -221,6 +236,7 @@ class ActiveConversation:
         """Return the settings of the active conversation with `files`, for another thread."""
         from jp_nb.session.configuration.settings import Settings
 
+        # `trust` reads the key and the signature, which a local conversation does not need.
         trusted = self._is_trusted or self.trust.trusted
         return Settings(
             self.document.conversation,

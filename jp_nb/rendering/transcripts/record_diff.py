@@ -64,7 +64,8 @@ class ComparedRecord:
         beginning += format_json("configuration", mask_secrets(stream.base_config))
         beginning += [f"damaged: {damage.message}" for damage in stream.damage]
 
-        # A compaction belongs to no turn: it is listed with the one that it comes after.
+        # A compaction belongs to no turn: it is listed with the one that it comes after. Its
+        # stored range may reach past this turn, so `effective` has the turns that it covers.
         for placed in find_compactions(stream.entries):
             end = " (undone)" if placed.is_reverted else ""
             line = f"compaction: {format_compactions([placed.effective])}{end}"
@@ -154,7 +155,8 @@ def _pair_turns(before: Sequence[str], after: Sequence[str]) -> Iterator[_TurnPa
     before_end = 0  # of the last run of equal requests
     after_end = 0
 
-    # The last run is empty and at the end, so that the turns after all equal ones come before it.
+    # A run has the indices of successive equal requests in both records. The last run is empty and
+    # at the end, so that the turns after all equal ones come before it.
     for run in find_same_runs(before, after):
         removed = range(before_end, run.before_start)
         added = range(after_end, run.after_start)
@@ -178,6 +180,7 @@ def _normalize_conversation(entry: JsonValue) -> str:
 
     Its own object has an id too, so only its title is taken of it.
     """
+    # An inactive conversation without entries is not kept, so this one is damaged.
     if not get_events(entry):
         return canonical_json(entry)
 

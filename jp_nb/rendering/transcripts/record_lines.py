@@ -60,7 +60,7 @@ def _list_view_lines(turn: Turn) -> Iterator[str]:
     for image in turn.images:
         yield f"{image.noun} of the request: {image.words}, {image.digest}"
 
-    if turn.uncalled:
+    if turn.uncalled:  # a tool that the request required, and the model did not call
         yield describe_uncalled_tool(turn.uncalled)
     if turn.left_out:
         end = f" ({turn.status})" if turn.status else ""
@@ -120,7 +120,11 @@ def _list_part_lines(part: TurnPart) -> Iterator[str]:
 
 
 def _list_call_lines(call: ToolCall) -> Iterator[str]:
-    """Yield a call with its arguments, or with its applied edits of cells, and its result."""
+    """Yield a call with its arguments, or with its applied edits of cells, and its result.
+
+    The tool `edit_cells` proposes numbered `edits`. The user may accept only some of them, or edit
+    their source, so its structured result has the applied ones, each with the number `edit`.
+    """
     yield f"call {call.name}"
     applied = list_applied_edits(call.structured)
     for name, value in sorted(call.arguments.items()):
@@ -133,7 +137,7 @@ def _list_call_lines(call: ToolCall) -> Iterator[str]:
         yield f"{INDENT}arguments edited by you"
         yield from _indent_lines(format_json("model's arguments", dict(call.requested_arguments)))
 
-    if call.rule is not None:
+    if call.rule is not None:  # the permission rule that allowed or denied the call
         rule = f"rule ({call.rule['from']}): {format_recorded_rule(call.rule)}"
         yield f"{INDENT}{escape_invisible(one_line(rule, limit=MAX_CELL_CHARS))}"
 
@@ -163,13 +167,18 @@ def _list_edit_lines(call: ToolCall, applied: Sequence[Mapping[str, JsonValue]])
 
 
 def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
-    """Yield a question, its kind, and its answer, or the reason why it has none."""
+    """Yield a question, its kind, and its answer, or the reason why it has none.
+
+    `outcome` tells if there is an answer. If not, `end` is the category, such as `declined`, and
+    `reason` the recorded text.
+    """
     yield from _format_text("question", inquiry.question)
     yield from _indent_lines(format_json("kind", dict(inquiry.answer_type)))
 
     notes = [inquiry.channel, *inquiry.marks]
     ended = inquiry.ended
-    if ended.is_answered and ended.unexpected:  # such as a timeout
+    # Another program may have recorded an answer with an end such as `timed_out`.
+    if ended.is_answered and ended.unexpected:
         notes.append(f"end: {ended.unexpected}")
     if inquiry.by is not None:
         notes.append(f"by {format_user_name(inquiry.by)}")
@@ -191,7 +200,7 @@ def _list_inquiry_lines(inquiry: Inquiry) -> Iterator[str]:
 
 def _list_change_lines(change: ConfigChange) -> Iterator[str]:
     if not (change.delta or change.unsets or change.begins_again):
-        return  # only the source of a value changed
+        return  # only the recorded source of a value changed, such as a file instead of the user
 
     yield "configuration reset" if change.begins_again else "configuration"
     if change.delta:

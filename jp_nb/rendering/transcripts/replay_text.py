@@ -1,5 +1,7 @@
 """Report of a replayed turn: its recorded results beside those of the current tools.
 
+A replay (`turn_replay.py`) calls the tools of a recorded turn again, without a request to a model.
+
 Source: `docs/turns.md`.
 """
 
@@ -46,7 +48,10 @@ class Replayed:
 
 
 def render_replay(number: int, results: Sequence[Replayed], note: str = "") -> Report:
-    """Return the differences, a table of all results, and `note`."""
+    """Return the differences, a table of all results, and a `note` about the whole replay.
+
+    `number` is the stored number of the turn, counted from 0.
+    """
     parts = list[Report]()
     rows = []
 
@@ -78,6 +83,7 @@ def _list_difference(number: int, result: Replayed) -> Iterator[Report]:
         return
 
     label = f"{number} {one_line(result.name, limit=80)}"
+    # As a change of a setting from one result to the other, for its text and its difference.
     change = ProposedChange(label, json.dumps(result.then), json.dumps(result.now))
     [summary] = summarize_changes((change,))
     yield Report(f"≠ {make_code_span(summary.line)}", f"≠ {summary.line}")

@@ -71,7 +71,8 @@ class DiscoveredState:
     def add_to(self, registrations: Partial) -> Partial:
         """Return the `registrations` of this kernel's tools, and those of the discovered tools.
 
-        A tool of this kernel has priority over a discovered one of the same name.
+        Both are settings: `{"conversation": {"tools": {NAME: {…}}, "toolsets": {NAME: {…}}}}`. A
+        tool of this kernel has priority over a discovered one of the same name.
         """
         if not self.toolsets:  # without sources, there are no tools either
             return registrations

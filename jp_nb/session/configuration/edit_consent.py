@@ -1,6 +1,9 @@
 """Find out if the user's own configuration lets edits of cells be applied without a review.
 
-Files of a folder, a notebook's record, and changes that a tool proposes cannot do that.
+By default, the user reviews each edit of a cell that the model proposes with the tool `edit_cells`.
+Its setting `run = "unattended"` applies edits at once. But the effective configuration may have it
+from a file of a folder, a notebook's record, or a change that a tool proposed. Someone else may
+have written these, so the user's own settings must have it as well.
 
 Source: `docs/cells.md`.
 """
@@ -29,7 +32,7 @@ def allows_unattended_edits(config: AppConfig, files: ConfigFiles) -> bool:
     if tool is None or tool.run != "unattended":
         return False
 
-    # By decreasing priority.
+    # By decreasing priority: the `-c` arguments alone, environment variables, the user's file.
     values = [get_path(apply_overrides({}, files), _RUN_PATH)]
     values += [
         get_path(layer.partial, _RUN_PATH)

@@ -2,8 +2,12 @@
 
 The effective configuration has layers: defaults and registered tools, files, environment variables,
 and the changes in the record of the conversation, from the lowest to the highest priority. A
-`Projection` (`record/changes/config_history.py`) merges them. A user's change is drafted first
-(`directive_draft.py`): if it is not valid, a `ConfigError` is raised before anything is recorded.
+`Projection` (`record/changes/config_history.py`) merges them. It keeps the layers below the
+conversation until `reload_layers`, so each method that needs current files begins with that.
+
+A change is drafted first (`Draft`, `config_draft.py`): if it is not valid, a `ConfigError` is
+raised before anything is recorded. The user's changes are *directives*, such as `-c style.tone=dry`
+or `-t NAME`. A `DirectiveDraft` applies them one by one.
 
 Source: `docs/guide.md`, `docs/configuration.md`, `docs/record.md`, `docs/decisions.md` D8, D13,
 D20, D34.
@@ -63,8 +67,8 @@ class Settings:
         discovered: The tools that sources have found in this kernel.
         trusted: False to ignore the settings of the record that only the user may set.
         is_local: True if this process made every entry of the conversation.
-        untrusted_count: Number of the first changes that are ignored in an untrusted record; None
-            for all.
+        untrusted_count: Number of the first changes that are untrusted if the record is; None for
+            all. A branch of an untrusted conversation begins with the changes of that one.
 
     Attributes:
         projection: The merged layers, before and after each change in the record.
@@ -157,7 +161,7 @@ class Settings:
             )
             if distrust:
                 warning += f" ({distrust})"
-            if distrust == MOVED:
+            if distrust == MOVED:  # signed by the user in another folder
                 warning += ". If you moved the whole project: `%jp trust --workspace`"
             warnings.append(warning)
 
@@ -199,7 +203,8 @@ class Settings:
     def snapshot(self, draft: Draft | Projection | None = None) -> ConfigSnapshot:
         """Return the effective configuration, or the one after `draft`, for a request of a turn.
 
-        `draft` can also be an earlier state of the conversation (`Projection.until`).
+        Later changes do not affect it. `draft` can also be an earlier state of the conversation
+        (`Projection.until`).
         """
         source = draft or self.projection
         config = source.config()
@@ -237,7 +242,8 @@ class Settings:
     def inherit(self, other: Settings, paths: Collection[str]) -> Change:
         """Record and return the settings at `paths` as the user set them for `other`.
 
-        Invalid configuration files are ignored, so that they cause no loss of settings.
+        Invalid configuration files are ignored, and the result is not validated: otherwise, these
+        settings would be lost while the user repairs a file.
         """
         with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.reload_layers()
@@ -277,6 +283,7 @@ class Settings:
         try:
             _check_model(draft.config())
         except ConfigError:
+            # An unset may repair only a part. But it must not make a valid configuration invalid.
             was_valid = self._has_valid_model()
             if was_valid or not only_unsets:
                 raise
