@@ -45,7 +45,8 @@ def append_finished_calls(active: RecoveredConversation) -> list[str]:
     try:
         entries = make_finished_entries(stream, progress)
         if entries:
-            _ = active.trust  # checks the signature before the record grows
+            # Its first use checks the signature, which must be done before the record grows.
+            _ = active.trust
             stream.append(*entries)
     except StorageError as exc:
         active.notices.append(f"the results of finished tool calls cannot be read: {exc}")
@@ -58,7 +59,7 @@ def append_finished_calls(active: RecoveredConversation) -> list[str]:
         # A reader of the journal forgets the progress above a response, so it is written again.
         active.journal_use.keep_progress(remaining)
 
-    # Compared as objects, because a model may give two calls the same id.
+    # The stream returns the same objects each time. A model may give two calls the same id.
     still_open_ids = {id(call.request) for call in still_open}
     return [request.name for request in open_requests if id(request) not in still_open_ids]
 

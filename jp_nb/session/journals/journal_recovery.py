@@ -11,7 +11,8 @@ all journals that no running kernel has locked, and decides about each one:
 
 The decision depends on the relation of the journal to the notebook's copy of the conversation:
 `covered` (the copy has all entries), `continues` (the journal has more), `branch` (entries differ),
-or `gap` (the copy lacks entries before the first one of the journal, the *base*).
+or `gap` (the copy lacks entries before the first one of the journal, the *base*). A notebook may
+have several copies, of which that with the best relation counts (`journal_matching.py`).
 
 Source: `docs/record.md` (the journal).
 """
@@ -97,6 +98,7 @@ class Recovery:
         self, folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str
     ) -> None:
         self._stream = document.conversation
+        # The entries of all conversations of the notebook, as a list of copies by their id.
         self._copies = collect_copies(document.others, document.conversation)
         self._notebook = notebook
         self._kernel_folder = kernel_folder
@@ -107,7 +109,7 @@ class Recovery:
         self.is_shared = False
         self.notices: list[str] = []
 
-        for file in folder.take_abandoned():
+        for file in folder.take_abandoned():  # it locks them
             self._examine(file)
         if self.in_folder:
             self._add_notice(_format_folder_notice(self.in_folder))
@@ -158,10 +160,11 @@ class Recovery:
         the notebook in its header does not exist.
         """
         notebook = self._notebook
+        # The journal has this notebook in its header, or the kernel's folder if both have none.
         if is_of_place(header, notebook, self._kernel_folder):
             return "own"
 
-        has_copy = any(self._copies.get(header.id, ()))  # one with entries
+        has_copy = any(len(copy) > 0 for copy in self._copies.get(header.id, ()))
         if not has_copy:
             return None
 
@@ -191,9 +194,9 @@ class Recovery:
     def _keep_longer(self, journal: OpenJournal) -> None:
         """Keep the longer journal of the active conversation, and the calls of both.
 
-        The shorter one is removed if the longer one has all its entries. If its entries differ,
-        they are a branch, which the user can restore. If it only begins earlier, it stays on the
-        disk.
+        The length counts from the first entry of the conversation. The shorter one is removed if
+        the longer one has all its entries. If its entries differ, they are a branch, which the user
+        can restore. If it only begins earlier, it stays on the disk.
         """
         for event_id, progress in journal.contents.calls.items():
             known = self.calls.get(event_id, progress)

@@ -84,6 +84,8 @@ class JournalWriter:
         # The two numbers of the module text. Without a file, they are equal.
         self._base = base
         self._written = base
+        # Computes the digest of the entries before the base, by which a reader of the file finds
+        # out if a notebook has them.
         self._base_digest = EntriesDigest()
         # The properties of the conversation, and its signature, as the file has them.
         self._written_state: tuple[JsonObject, JsonValue] = {}, None
@@ -134,7 +136,7 @@ class JournalWriter:
             self._rewrite_after_repair()
 
         is_rewritten = self._follow_notebook()
-        if is_rewritten:
+        if is_rewritten:  # with everything
             return
 
         self._forget_answered_calls()
@@ -182,8 +184,8 @@ class JournalWriter:
     def write_progress(self, progress: Mapping[str, CallProgress], *, creates_file: bool) -> None:
         """Write the progress of tool calls, by the event ids of their requests.
 
-        It is on the disk before a tool starts (`fsync`). Without `creates_file`, it is only written
-        if there is a file.
+        It is on the disk before a tool starts (`fsync`), so that the next kernel knows that the
+        tool may have run. Without `creates_file`, it is only written if there is a file.
         """
         self.calls.update(progress)
 
@@ -278,9 +280,13 @@ class JournalWriter:
             self.calls = {}
 
     def _is_saved(self, count: int) -> bool:
-        """Return True if the notebook file has the first `count` entries as they are now."""
+        """Return True if the notebook file has the first `count` entries as they are now.
+
+        Only the number of saved entries is known. After a repair, the same number as before may
+        mean that the file still has the entries before the repair.
+        """
         saved_count = self._count_saved_entries(self.stream.id)
-        if saved_count != self._unrepaired_count:  # saved since the repair
+        if saved_count != self._unrepaired_count:  # saved since the repair, or never repaired
             self._unrepaired_count = None
         return self._unrepaired_count is None and saved_count >= count
 

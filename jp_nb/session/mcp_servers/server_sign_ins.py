@@ -47,6 +47,7 @@ class ServerSignIns:
             UsageError: It needs no sign-in.
         """
         launch = await self._resolve_remote(name, server)
+        # `SignInForms.sign_in`, which returns False if no user is available.
         sign_in = self._servers.sign_in
         if sign_in is None or not await sign_in(name, launch):
             raise PromptUnavailable(NO_USER.format(name), reason="no user is available")

@@ -49,8 +49,9 @@ class SignInForms:
             PromptCancelled: The user did not finish it.
             SignInError: It failed.
         """
-        is_possible = self._runner.front_end.prompter.unavailable() is None
-        if launch.credentials is None or not is_possible:
+        has_user = self._runner.front_end.prompter.unavailable() is None
+        # Without a place for credentials, its tokens could not be used.
+        if launch.credentials is None or not has_user:
             return False
 
         from jp_nb.mcp.oauth.sign_in import sign_in_to_server
@@ -64,14 +65,16 @@ class SignInForms:
         If the browser returns to this computer, `sign_in_to_server` cancels this at any step.
         """
         opening = Question.url("sign-in", f"Sign in to {page.server}", page.url)
+        # Its answer is only Done. Any other end raises an error.
         await self._ask(page.server, opening.with_context(PAGE_HELP))
 
-        # The user may be faster than the browser.
+        # The user may press Done faster than the browser returns, which ends this function.
         await asyncio.sleep(RETURN_SECONDS)
         pasting = Question.secret("address", ADDRESS_TEXT).with_context(ADDRESS_HELP)
         return await self._ask(page.server, pasting)
 
     async def _ask(self, server: str, question: Question) -> str:
+        # The context is shown as plain text, not as Markdown.
         text_only = question.model_copy(update={"context_is_text": True})
         prompt = QuestionPrompt(text_only, label=f"The MCP server {server} needs a sign-in")
         end: AnyEnd = await self._runner.front_end.prompter.ask(prompt)

@@ -1,8 +1,8 @@
 """Tell the user that the conversation goes to another host than before.
 
-Each turn marks its last host in the record. A request of a turn to another one is announced by the
-turn itself. `announce` is for the other requests: questions that a model answers, summaries, and
-counts of tokens.
+The user should know which company gets the conversation. Each turn marks its last host in the
+record. A request of a turn to another one is announced by the turn itself. `announce` is called
+before the other requests: questions that a model answers, summaries, and counts of tokens.
 
 Source: `docs/providers.md`, `docs/decisions.md`.
 """
@@ -37,7 +37,10 @@ class HostNotices:
         return self._last_host
 
     def begin_turn(self, record: TurnRecord) -> None:
-        """Compare with the hosts of the turn of `record`, until it ends."""
+        """Compare with the last host of the turn of `record`, which it notes as it sends requests.
+
+        That is so until `end_turn`.
+        """
         self._record = record
 
     def end_turn(self, record: TurnRecord) -> None:
@@ -48,7 +51,8 @@ class HostNotices:
     def announce(self, provider: Provider, name: str) -> None:
         """Show that `provider`, named `name`, sends to another host than the turns so far.
 
-        Any thread may call it.
+        Nothing is shown if the last host is unknown, or if `provider` has no host, as a script. Any
+        thread may call it. At worst, two threads show the same line.
         """
         record = self._record
         host = get_host(provider)
@@ -64,6 +68,7 @@ class HostNotices:
 
         self._announced_hosts.add((last_mark, new_mark))
         line = format_other_host(last, host, name)
+        # `current` stays that of the last turn after it, whose cell has ended.
         output = self._runner.output.current
         if self._active.is_running and output is not None:
             output(Notice(line))

@@ -5,6 +5,9 @@ of them. Replayed exchanges are matched by the ids of their requests, which are 
 content, and each exchange is used once. An *inquiry* is a question of a tool that a model answers:
 a request of its own, beside those of the turn.
 
+`append_run_event` tells the runner of a headless run which exchanges were used and added. At the
+end, the runner reports unused ones.
+
 Source: `docs/cassettes.md`.
 """
 
@@ -109,7 +112,8 @@ class OpenCassette:
 
         self._writer = CassetteWriter(self.path, content, folder=choice.folder)
 
-        # The numbers of exchanges that no replay needs: replaced tools ask no models.
+        # The numbers of exchanges that no replay needs: replaced tools ask no models. The runner
+        # counts them as used, so that it does not report them.
         self._unneeded: set[int] = set()
         if choice.tools == "recorded":
             for exchange in self.content.exchanges:
@@ -157,7 +161,11 @@ class OpenCassette:
         return None
 
     def find_results(self, last_message: str) -> Sequence[RecordedResult] | None:
-        """Return the tool results after the message with this id; None: tools run."""
+        """Return the recorded results of the tool calls after a message; None: the tools run.
+
+        A message id is a digest of the message and all before it, so the calls are the same. With
+        no results for it, tools run, unless only the cassette may be used.
+        """
         if self.choice.tools != "recorded" or self.is_recording:
             return None
 
@@ -175,6 +183,7 @@ class OpenCassette:
         differs from the recorded one. So the error about that request is the one about the inquiry.
         """
         if self._first_miss and not request.is_inquiry:
+            # Only once: later requests have errors of their own.
             first_miss = self._first_miss
             self._first_miss = ""
             return UnrecordedError(first_miss)

@@ -1,7 +1,11 @@
 """A provider that tells the runner of each request, and keeps the pace of its batch.
 
+A batch (`jp-nb run -o OUT/`) runs several notebooks at the same time, in kernels that share the
+limits of a provider (`shared_pace.py`). `append_run_event` writes an event to a file that the
+runner reads, which adds up the tokens.
+
 `ProviderPool` wraps each provider with it in a headless run. A cassette wraps the result, so that
-replayed requests need no pace.
+replayed requests need no pace. `cassette_provider.py` reports these.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -33,7 +37,10 @@ class PacedProvider:
         self._pace = pace
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response, once the batch allows it; see `Provider`."""
+        """Stream one response, once the batch allows it; see `Provider`.
+
+        A request that fails is reported too, without tokens if the server has sent no usage.
+        """
         used = Usage()
         async with AsyncExitStack() as stack:
             if self._pace is not None:  # waits until the request may start

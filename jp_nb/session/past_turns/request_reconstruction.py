@@ -3,8 +3,13 @@
 Text, model, and messages are from that time. Keys, hosts, tools, and attached files are the current
 ones, because the record does not have them. Remarks say so.
 
-The *head* of a request has its system texts, tools, and attachments. The record has each head that
-was sent, so a request gets the head of its time.
+A request is given as a `RequestSpan`: its *position*, which is the number of entries before it, and
+the *end* of its response, the index after its last entry. *Position* and *end* are equal without a
+response.
+
+The *head* of a request has its system texts, tools, and attachments. The record marks each new head
+at the first entry of the response, so a request gets the head of its time. The mark has attachments
+only as digests. The kernel keeps the `contents` that it has read, by these digests.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 """
@@ -58,7 +63,8 @@ def resolve_without_start(
 class RequestReconstruction:
     """Reconstructs requests of the active conversation.
 
-    `spans` are all its requests, oldest first.
+    `spans` are all its requests, oldest first. `number` of a span counts the requests of its turn
+    from 1, and `is_new_cycle` is True unless it continues an answer.
     """
 
     def __init__(
@@ -88,7 +94,8 @@ class RequestReconstruction:
             conversation_id=self._stream.id,
         )
 
-        # The first entry of the answer has the head of its request, if it was a new one.
+        # So far, the request has the current head. The first entry of its answer has a new head.
+        # Without one, `read_request_head` returns that of the request before (`context.head`).
         has_answer = span.end > span.position
         if has_answer:
             head = read_request_head(self._stream.entries[span.position], context.head)

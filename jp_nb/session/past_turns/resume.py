@@ -3,6 +3,11 @@
 No tool runs a second time without a question, as it may already have had its effect
 (`resume_prompts.py`).
 
+An `InterruptedTurn` has `open_calls`, and as `finished` the calls of the same response that have a
+result. The options of a turn, such as `-m MODEL`, are configuration changes that are reverted if it
+ends without an answer. They apply again (`taken_back`), except for `untrusted_changes`, of which
+only the number is known.
+
 Source: `docs/guide.md`, `docs/decisions.md` D124.
 """
 
@@ -82,7 +87,8 @@ class TurnResumption:
         editing_tools = self._find_editing_tools(turn)
         repeated, skipped = self._ask_user(turn, editing_tools)
 
-        # The draft may start tools, and shows that early in the output of the turn.
+        # The draft may start tools, and shows that early in the output of the turn. If the turn
+        # does not begin, as after an error, `ending_early` ends this output.
         with self._turns.runner.output.ending_early():
             draft = self._draft(turn)
             self._add_notices(turn, skipped)
@@ -107,7 +113,8 @@ class TurnResumption:
 
         names = [call.request.name for call in turn.open_calls]
         if begins_with_plan(turn.request):
-            names = [name for name in names if name != PLAN_TOOL]  # the turn offers it
+            # Only such a turn offers this tool, so it is not among the tools now.
+            names = [name for name in names if name != PLAN_TOOL]
         tools = self._session.bench.find_tools(*names)
         _refuse_missing_tools(names, tools)
         offered = tools.offered.tools
@@ -188,6 +195,7 @@ class TurnResumption:
     def _draft(self, turn: InterruptedTurn) -> TurnDraft:
         """Draft the configuration of the rest of `turn`, with the options that it had."""
         choice = None
+        # A tool choice of the cell (`-u NAME`) is for the first request, which is sent again.
         if turn.is_unanswered:
             choice = find_own_tool_choice(self._active, turn.request, self._turns.own_requests)
         with self._reapply_options(turn):
@@ -206,8 +214,7 @@ class TurnResumption:
     def _reapply_options(self, turn: InterruptedTurn) -> Iterator[None]:
         """Apply the options of a turn that has no answer; take them back if the block fails.
 
-        The options of a turn, such as `-m MODEL`, were taken back when the turn ended without an
-        answer (`InterruptedTurn.taken_back`).
+        The cell that ended without an answer took them back (`InterruptedTurn.taken_back`).
         """
         stream = self._active.document.conversation
         changes = turn.taken_back
@@ -231,7 +238,10 @@ class TurnResumption:
 
 
 def _refuse_missing_tools(names: Sequence[str], tools: BenchTools) -> None:
-    """Raise `UsageError` if the model could not call one of these tools now, with a remedy."""
+    """Raise `UsageError` if the model could not call one of these tools now, with a remedy.
+
+    `offered` has the tools that it can call, and `possible` those with all tools turned on.
+    """
     for name in dict.fromkeys(names):
         if name in tools.offered.tools:
             continue
