@@ -22,10 +22,10 @@ from jp_nb.config.tree.request_settings import BACKGROUND_RETRIES
 
 
 def build_inquiry_assistant(config: AppConfig) -> Assistant:
-    """Return the assistant for questions that have no settings of their own."""
+    """Return the assistant for questions without a table `target`."""
     changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
-    # In the settings of all inquiries, a limit of 0 inherits that of the conversation.
+    # In the settings for all inquiries, 0 inherits the limit of the conversation.
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
         del request["max_response_bytes"]
 

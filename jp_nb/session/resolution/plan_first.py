@@ -39,8 +39,8 @@ def require_plan_tool(tools: ToolSet) -> None:
 def read_turn_plan(request: ChatRequest, stream: ConversationStream, *, trusted: bool) -> TurnPlan:
     """Return the state of the plan of the last turn in `stream`, which `request` began.
 
-    A turn that is resumed may already have an approved plan. If
-    the record is not `trusted`, an approval in it does not count: the user is asked again.
+    A turn that is resumed may already have an approved plan. If the record is not `trusted`, an
+    approval in it does not count: the user is asked again.
     """
     is_approved = trusted and has_approved_plan(stream.current_turn())
     return TurnPlan(is_required=begins_with_plan(request), is_approved=is_approved)

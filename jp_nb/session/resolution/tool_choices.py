@@ -23,9 +23,9 @@ from jp_nb.errors import ConfigError, UsageError
 
 
 def read_configured_choice(choice: str, tools: ToolSet) -> ToolChoice:
-    """Return the choice `choice` in `assistant.tool_choice`, which has the plain name of a tool.
+    """Return the choice of the setting `assistant.tool_choice`: a word, or the name of a tool.
 
-    The tool need not be on: `tools` has it too, unless its settings forbid to turn it on.
+    The tool may be off: `tools` has it nevertheless, unless its settings forbid to turn it on.
 
     Raises:
         ConfigError: The tool is not available.

@@ -12,7 +12,7 @@ Words:
 - The turns of several threads wait in the *line* (`active.line`), so that one runs at a time.
 - The *options* of a turn, such as `-m` and `-t`, are recorded as changes of the configuration. If
   the turn ends without an answer, its loop reverts them, so it gets their number.
-- A turn has the tools of `%jp fix` only for itself. They are off after it (`turn_tools.py`).
+- The tools of `%jp fix` are on for its turn only (`turn_tools.py`).
 
 Source: `docs/architecture.md`, `docs/guide.md`.
 """
