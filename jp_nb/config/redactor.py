@@ -1,7 +1,8 @@
 """Hide known secrets in texts, also in texts that arrive in pieces.
 
-A secret is recognized in all forms that encoders give it: escapes of JSON, Python, HTML, and URLs,
-and Base64 (`secret_encodings.py`). `jp_nb/config/secrets/` recognizes unknown secrets.
+A secret is recognized in all forms that encoders give it: Base64 (`secret_encodings.py`), and
+escapes of JSON, Python, HTML, and URLs (`unescaped_text.py`). `jp_nb/config/secrets/` recognizes
+unknown secrets.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from threading import Lock
 
 from pydantic import JsonValue
 
-from jp_nb.config.secret_encodings import (
+from jp_nb.config.secret_encodings import iter_encoded_forms
+from jp_nb.config.unescaped_text import (
     ESCAPE_CHARS,
     ESCAPED_WORD,
     PLAIN_WORD,
     cut_last_escape,
-    iter_encoded_forms,
     iter_unescaped,
 )
 

@@ -22,9 +22,10 @@ import httpx2
 from jp_nb.errors import JpNbError
 from jp_nb.mcp.errors import SignInError, StartError
 from jp_nb.mcp.oauth.address_rules import AddressRules
-from jp_nb.mcp.oauth.browser_return import Redirect, get_first_value, listen, read_return
+from jp_nb.mcp.oauth.browser_return import get_first_value, read_return
 from jp_nb.mcp.oauth.checked_flow import CheckedFlow
 from jp_nb.mcp.oauth.flow_memory import FlowMemory
+from jp_nb.mcp.oauth.redirect_page import Redirect, listen
 from jp_nb.mcp.transports.http_address import check_address
 from jp_nb.mcp.transports.launches import CredentialStore, HttpLaunch
 from jp_nb.mcp.transports.library_log import without_library_log
