@@ -33,7 +33,8 @@ class ParagraphLine(NamedTuple):
     """A line of a paragraph.
 
     `may_have_code` is False in lists and quotations, and after a line that some parsers read as the
-    start of a block of code. There, parsers may disagree about code spans and formulas.
+    start of a block of code. There, parsers may disagree about code spans and formulas. One such
+    line is enough: its whole paragraph has none.
     """
 
     text: str

@@ -85,6 +85,7 @@ class RequestReconstruction:
 
         turn = stream_before.last_turn()
         schema = turn.schema if turn is not None else None
+        # `in_turn`, because the turn was running: without a response, it is not one that failed.
         context = build_context(stream_before, projection.providers(), in_turn=True)
         context.contents = dict(self._turns.contexts.contents)  # a copy, as this request adds some
         request = resolved.make_turn_request(
