@@ -31,11 +31,12 @@ Timing = Literal["measured", "rough", "order"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """A request, a run of a tool, or a wait for the user, in seconds since the turn began.
+    """A request, a run of a tool, or a wait for the user.
 
     Attributes:
         label: Name of the step, such as that of the tool. A record may have any text.
-        start: Its begin. `end` is likewise in seconds since the turn began.
+        start: When it began, in seconds since the turn began.
+        end: When it ended, likewise.
         first_token: Time of the first token of a response; None if it is unknown.
         reason: Words for the end of a step that is not `done`.
         usage: Tokens of a request.

@@ -1,7 +1,7 @@
 """Proposed configuration changes as text, for prompts, and for the summary of a decision.
 
 A `ProposedChange` is one change of a setting, with its current and its proposed value as JSON. An
-unset setting may get another value `then`, that of a lower layer. As text, it is such as
+unset setting may get another value `then`, that of a lower layer. As text, a change reads
 `style.tone: "dry" → "warm"`. `change_table.py` shows changes as a table in a form.
 
 Source: `docs/turns.md`.
