@@ -118,7 +118,7 @@ NOT_FILES: Final = {
     "notebook/display/running_tools.py",
     "notebook/display/turn_display.py",
     "record/documents/document.py",
-    "providers/network/model_entries.py",
+    "providers/anthropic/anthropic_model_list.py",
     "providers/request_parts/own_metadata.py",
     "providers/anthropic/anthropic_rendering.py",
     "providers/google/google_generate_rendering.py",

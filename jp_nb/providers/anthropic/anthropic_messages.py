@@ -32,6 +32,7 @@ from jp_nb.providers.anthropic.anthropic_batches import (
 from jp_nb.providers.anthropic.anthropic_blocks import format_attachments
 from jp_nb.providers.anthropic.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic.anthropic_fields import build_request_fields
+from jp_nb.providers.anthropic.anthropic_model_list import list_anthropic_models
 from jp_nb.providers.anthropic.anthropic_models import (
     Abilities,
     find_max_pdf_pages,
@@ -44,7 +45,6 @@ from jp_nb.providers.anthropic.anthropic_schemas import (
 )
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint, make_endpoint
-from jp_nb.providers.network.model_lists import list_anthropic_models
 from jp_nb.providers.network.token_counts import CountQuery
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.call_rules import ANTHROPIC_CALLS

@@ -22,12 +22,12 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema
 from jp_nb.providers.google.google_continued_decoder import ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_REFUSAL
+from jp_nb.providers.google.google_model_list import list_google_models
 from jp_nb.providers.google.google_rendering import GoogleRendering
 from jp_nb.providers.google.google_schemas import adapt_for_google
 from jp_nb.providers.google.google_thinking import RejectedLevels, Thinking
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
-from jp_nb.providers.network.model_lists import list_google_models
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.providers.request_parts.request_body import RequestBody, WireMessage, encode_json

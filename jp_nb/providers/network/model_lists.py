@@ -1,134 +1,73 @@
-"""Request the list of models of a server.
+"""Read a server's list of models page by page, in the form of its protocol.
+
+Each protocol has a module with its requests and its `ListFormat`: `anthropic_model_list.py`,
+`google_model_list.py`, and `openai_model_list.py`.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelInfo, ModelList
-from jp_nb.errors import ProviderError
 from jp_nb.json_values import as_object
-from jp_nb.providers.network.http import HttpClient
-from jp_nb.providers.network.local_server import Local
-from jp_nb.providers.network.model_entries import (
+from jp_nb.providers.network.model_fields import (
     MAX_ID_CHARS,
-    MAX_MODELS,
-    add_llamacpp_properties,
-    add_ollama_details,
-    generates_text,
-    parse_models,
 )
+from jp_nb.storable_json import replace_surrogates
 
+MAX_MODELS: Final = 5_000
 MAX_MODEL_PAGES: Final = 20
-MAX_OLLAMA_DETAILS: Final = 30
-"""Maximum number of models for which Ollama is asked for details."""
-_PAGE: Final = 1000
-_TASK: Final = "list its models"
+LIST_PAGE_SIZE: Final = 1000
+"""Number of models that a request asks for."""
+LIST_TASK: Final = "list its models"
+"""The task of the requests, in the words of their errors."""
 
 
-async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
-    """List the models of a server with the Anthropic Messages API.
+@dataclass(frozen=True, slots=True)
+class ListFormat:
+    """The form of a list of models in one protocol.
 
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
+    Attributes:
+        list_key: The key of the list in a page.
+        id_keys: The keys of a model that may have its id; the first valid one counts.
+        parse: Returns a model, of its id and its entry in the list.
     """
-    url = f"{http.endpoint.url.removesuffix('/messages')}/models"
 
-    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
-        after = ""
-        for _ in range(MAX_MODEL_PAGES):
-            page = as_object(await http.fetch(f"{url}?limit={_PAGE}{after}"))
-            yield parse_models(page, "anthropic")
-
-            last = page.get("last_id")
-            if page.get("has_more") is not True or not isinstance(last, str):
-                return
-            after = f"&after_id={quote(last[:MAX_ID_CHARS], safe='')}"
-
-    async with http.limit_time(seconds, _TASK):
-        return await _collect_pages(iter_pages())
+    list_key: str
+    id_keys: tuple[str, ...]
+    parse: Callable[[str, Mapping[str, JsonValue]], ModelInfo]
 
 
-async def list_google_models(http: HttpClient, seconds: float) -> ModelList:
-    """List the models of Google that generate texts.
+def parse_models(page: JsonValue, form: ListFormat) -> list[ModelInfo]:
+    """Parse one page of a list of models. Entries without an id are omitted."""
+    listed = as_object(page).get(form.list_key)
+    # One more than the maximum shows that the list is cut.
+    entries = listed[: MAX_MODELS + 1] if isinstance(listed, list) else []
 
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
-    """
-    root = http.endpoint.url.removesuffix("/interactions").removesuffix("/models")
-
-    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
-        after = ""
-        for _ in range(MAX_MODEL_PAGES):
-            page = as_object(await http.fetch(f"{root}/models?pageSize={_PAGE}{after}"))
-            listed = page.get("models")
-            entries = listed if isinstance(listed, list) else []
-            chosen = [entry for entry in entries if generates_text(entry)]
-            models = parse_models({"models": chosen}, "google")
-
-            # An empty page ends the list. One with models for other tasks only must not.
-            if models or not entries:
-                yield models
-
-            token = page.get("nextPageToken")
-            if not isinstance(token, str) or not token:
-                return
-            after = f"&pageToken={quote(token, safe='')}"
-
-    async with http.limit_time(seconds, _TASK):
-        return await _collect_pages(iter_pages())
+    models: list[ModelInfo] = []
+    for entry in map(as_object, entries):
+        identifier = _find_id(entry, form.id_keys)
+        if identifier:
+            models.append(form.parse(identifier, entry))
+    return models
 
 
-async def list_chat_completions_models(
-    http: HttpClient, seconds: float, local: Local | None = None
-) -> ModelList:
-    """List the models of a server with the Chat Completions or the Responses API.
-
-    `local` selects further requests to a local server. This is not the list of a provider with the
-    Messages API: its pages and fields differ (`list_anthropic_models`).
-
-    Raises:
-        ProviderError: The request fails or takes longer than `seconds`.
-    """
-    root = http.endpoint.url.removesuffix("/chat/completions").removesuffix("/responses")
-    base = root.removesuffix("/v1")
-
-    async def iter_pages() -> AsyncGenerator[list[ModelInfo], None]:
-        page = await http.fetch(f"{root}/models")
-        seen = 0
-        for _ in range(MAX_MODEL_PAGES):
-            models = parse_models(page, "openai")
-            yield models
-            seen += len(models)
-
-            if not as_object(as_object(page).get("links")).get("next"):  # OpenRouter's
-                return
-            page = await http.fetch(f"{root}/models?offset={seen}&limit={_PAGE}")
-
-    async with http.limit_time(seconds, _TASK):
-        # Ollama's own API has the sizes of the models, and details of each.
-        if local == "ollama":
-            tags = parse_models(await http.fetch(f"{base}/api/tags"), "ollama")
-            first = await _add_all_details(http, base, tags[:MAX_OLLAMA_DETAILS])
-            return _limit_models([*first, *tags[MAX_OLLAMA_DETAILS:]])
-
-        listed = await _collect_pages(iter_pages())
-        # llama.cpp's own API has further facts of the model that it runs.
-        if local == "llamacpp" and len(listed.models) == 1:
-            properties = await _fetch_optional(http, f"{base}/props")
-            return ModelList((add_llamacpp_properties(listed.models[0], properties),))
-        return listed
+def _find_id(entry: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
+    """Return the id at the first of the `keys` that has a valid one; "" if none has."""
+    for value in map(entry.get, keys):
+        if isinstance(value, str) and 0 < len(value) <= MAX_ID_CHARS:
+            return replace_surrogates(value)
+    return ""
 
 
-async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelList:
+async def collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelList:
     """Return the models of all `pages`. A page without a new model ends the list.
 
     A server may repeat its pages without an end.
@@ -143,34 +82,11 @@ async def _collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelL
             if len(models) == earlier_count or len(models) > MAX_MODELS:
                 break
 
-    listed = _limit_models(models.values())
+    listed = limit_models(models.values())
     return ModelList(listed.models, is_cut=listed.is_cut or page_count == MAX_MODEL_PAGES)
 
 
-def _limit_models(models: Iterable[ModelInfo]) -> ModelList:
+def limit_models(models: Iterable[ModelInfo]) -> ModelList:
+    """Return the first `MAX_MODELS` of `models`."""
     kept = tuple(models)
     return ModelList(kept[:MAX_MODELS], is_cut=len(kept) > MAX_MODELS)
-
-
-async def _fetch_optional(http: HttpClient, url: str, body: JsonValue = None) -> JsonValue:
-    """Return the JSON at `url`, or None after an error: the list is useful without details."""
-    try:
-        return await http.fetch(url, body)
-    except ProviderError:
-        return None
-
-
-async def _add_all_details(
-    http: HttpClient, base: str, models: Iterable[ModelInfo]
-) -> list[ModelInfo]:
-    """Return `models` with the details that Ollama at the address `base` has about each."""
-    semaphore = asyncio.Semaphore(4)  # a local server answers a few requests at once
-
-    async def add_details(model: ModelInfo) -> ModelInfo:
-        async with semaphore:
-            shown = await _fetch_optional(http, f"{base}/api/show", {"model": model.id})
-        return add_ollama_details(model, shown)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(add_details(model)) for model in models]
-    return [task.result() for task in tasks]

@@ -17,7 +17,6 @@ from jp_nb.agent.provider import ModelRequest
 from jp_nb.json_schema import Schema
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
-from jp_nb.providers.network.model_lists import list_chat_completions_models
 from jp_nb.providers.network.token_counts import CountQuery
 from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_batches import OpenAiBatches
@@ -25,6 +24,7 @@ from jp_nb.providers.openai.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai.openai_chat_fields import build_request_fields
 from jp_nb.providers.openai.openai_chat_parts import format_attachments, format_system_messages
 from jp_nb.providers.openai.openai_chat_rendering import ChatRendering
+from jp_nb.providers.openai.openai_model_list import list_chat_completions_models
 from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
     advise_images,

@@ -25,9 +25,9 @@ from jp_nb.json_schema import Schema
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.local_server import Local
-from jp_nb.providers.network.model_lists import list_chat_completions_models
 from jp_nb.providers.network.token_counts import CountQuery
 from jp_nb.providers.openai.openai_batches import OpenAiBatches, wrap_response
+from jp_nb.providers.openai.openai_model_list import list_chat_completions_models
 from jp_nb.providers.openai.openai_responses_decoder import ResponsesDecoder
 from jp_nb.providers.openai.openai_responses_fields import (
     NEXT_EFFORTS,
