@@ -25,24 +25,15 @@ from jp_nb.config.tree.named_servers import Server
 from jp_nb.config.tree.provider_settings import Anthropic
 from jp_nb.errors import ProviderError
 from jp_nb.json_schema import Schema
-from jp_nb.providers.anthropic.anthropic_batches import (
-    AnthropicBatches,
-    split_message,
-)
+from jp_nb.providers.anthropic.anthropic_batches import AnthropicBatches, split_message
 from jp_nb.providers.anthropic.anthropic_blocks import format_attachments
 from jp_nb.providers.anthropic.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic.anthropic_fields import build_request_fields
 from jp_nb.providers.anthropic.anthropic_model_list import list_anthropic_models
-from jp_nb.providers.anthropic.anthropic_models import (
-    Abilities,
-    find_max_pdf_pages,
-)
+from jp_nb.providers.anthropic.anthropic_models import Abilities, find_max_pdf_pages
 from jp_nb.providers.anthropic.anthropic_open_blocks import THINKING_SIGNATURE_KEY
 from jp_nb.providers.anthropic.anthropic_rendering import AnthropicRendering
-from jp_nb.providers.anthropic.anthropic_schemas import (
-    adapt_for_anthropic,
-    check_anthropic,
-)
+from jp_nb.providers.anthropic.anthropic_schemas import adapt_for_anthropic, check_anthropic
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.network.token_counts import CountQuery

@@ -17,9 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.json_values import as_object
-from jp_nb.providers.network.model_fields import (
-    MAX_ID_CHARS,
-)
+from jp_nb.providers.network.model_fields import MAX_ID_CHARS
 from jp_nb.storable_json import replace_surrogates
 
 MAX_MODELS: Final = 5_000

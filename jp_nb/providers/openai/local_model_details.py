@@ -24,9 +24,7 @@ from jp_nb.providers.network.model_fields import (
     read_model_word,
     read_model_words,
 )
-from jp_nb.providers.network.model_lists import (
-    ListFormat,
-)
+from jp_nb.providers.network.model_lists import ListFormat
 
 MAX_OLLAMA_DETAILS: Final = 30
 """Maximum number of models for which Ollama is asked for details."""

@@ -25,10 +25,7 @@ from jp_nb.providers.openai.openai_chat_fields import build_request_fields
 from jp_nb.providers.openai.openai_chat_parts import format_attachments, format_system_messages
 from jp_nb.providers.openai.openai_chat_rendering import ChatRendering
 from jp_nb.providers.openai.openai_model_list import list_chat_completions_models
-from jp_nb.providers.request_parts.attachment_parts import (
-    FormattedAttachments,
-    advise_images,
-)
+from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments, advise_images
 from jp_nb.providers.request_parts.omission_reports import Omitted
 from jp_nb.providers.request_parts.request_body import RequestBody, encode_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
