@@ -5,8 +5,9 @@ brackets is an `Element`; after `mark_items`, only items of lists are Elements, 
 plain.
 
 The readers add each error to a list of problems, so that the tool gets all of them at once. A
-`Problem` has a `message` and the `expected` values for the tool, and a `short_message` for the line
-that the user reads (`refusal.py`). `proposal.py` then checks if the tool may make the change.
+`Problem` has a `message` and the `expected` values for the tool, and a `short_message` with the
+`value` for the line that the user reads, which hides a secret value (`refusal.py`). `proposal.py`
+then checks if the tool may make the change.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
@@ -98,11 +99,11 @@ def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) ->
     if problem.kind == "unknown_key":
         return Problem(path, "unknown field", value, expected, short_message="no such setting")
 
-    # `describe_found` returns the value in quotes, but not one that may be a secret: then this text
-    # omits it too.
+    # The text for the user has the value in quotes, but not one that may be a secret. Then the
+    # message for the tool omits it too.
     text_for_user = problem.cause or describe_found(value, path)
-    is_shown = repr(value) in text_for_user
-    if isinstance(value, str) and is_shown and expected.startswith("one of "):
+    may_name_value = repr(value) in text_for_user
+    if isinstance(value, str) and may_name_value and expected.startswith("one of "):
         return Problem(
             path,
             f"unknown variant {shorten_for_error(value)!r}",

@@ -26,7 +26,7 @@ class NextConversation:
     Attributes:
         stream: The conversation.
         notice: A notice for the user when it becomes active; "" for none.
-        is_new: True if it has no entries of another conversation.
+        is_new: True if it has no entries of another conversation, so that this process made all.
         trusted: True if it is trusted, as the user's own or as a branch of a trusted one.
         untrusted_count: Number of its first changes of settings that are untrusted, if it is not
             trusted; None: all.
@@ -70,7 +70,7 @@ class NextConversation:
         active.document.conversation = self.stream
 
         # Both continue with the new active conversation. The first one signs it if it is trusted.
-        trust.follow(is_local=self.trusted)
+        trust.follow(is_trusted=self.trusted)
         active.follow(
             is_local=self.is_new,
             settings=settings,

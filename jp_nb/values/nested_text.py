@@ -97,6 +97,7 @@ class NestedText:
     def _format_string(self, value: str, room: int) -> str:
         if len(value) + 2 > room:
             self.is_cut = True
+            # Secrets are hidden in the whole description later, but a cut one is not recognized.
             value = without_hidden(value)
             shown = max(room - 24, 4)
             return f"{value[:shown]!r}… (+{len(value) - shown:,})"

@@ -168,7 +168,7 @@ class HeadlessRun:
 
     def _follow(self, *, is_local: bool = False) -> None:
         if self.trust is not None:
-            self.trust.follow(is_local=is_local)
+            self.trust.follow(is_trusted=is_local)
         self._connect()
         self._store.replaced()
 

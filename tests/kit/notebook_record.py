@@ -140,7 +140,7 @@ class NotebookRecord:
 
     def _follow(self, *, is_local: bool = False) -> None:
         if self.trust is not None:
-            self.trust.follow(is_local=is_local)
+            self.trust.follow(is_trusted=is_local)
             self._sign_appends()
 
     def _sign_appends(self) -> None:

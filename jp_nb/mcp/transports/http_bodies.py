@@ -2,6 +2,7 @@
 
 A body is read before the library `mcp` reads it. A message that is too large ends its request. JSON
 with too many levels would exhaust the library's parser, so such parts are replaced (`cut_deep`).
+Bodies are not compressed: `http_client.py` asks for such bodies, and refuses others.
 
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
@@ -53,7 +54,7 @@ class BodyLimits:
         return _repair_body(bytes(body))
 
     def limit_events(self, response: httpx2.Response) -> None:
-        """Limit the messages in a stream of events, and repair them."""
+        """Limit and repair each line of a stream of events."""
         response.stream = _EventLines(response, self)
 
     def check_size(self, size: int) -> None:

@@ -110,7 +110,7 @@ class Trust:
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
         self.why_not: str | None = None
-        self._adopt(is_local=is_local)
+        self._adopt(is_trusted=is_local)
 
     @property
     def trusted(self) -> bool:
@@ -155,9 +155,10 @@ class Trust:
         has_signature = SIGNATURE_KEY in self._document.extra
         return has_signature and self._signer is not None and self._signer.is_current(self._stream)
 
-    def follow(self, *, is_local: bool = False) -> None:
-        """Continue with the new active conversation. Sign it if it `is_local`.
+    def follow(self, *, is_trusted: bool = False) -> None:
+        """Continue with the new active conversation.
 
+        If the caller knows that it `is_trusted`, sign it. Otherwise, its signature decides.
         A conversation that was trusted when this process left it is trusted again.
         """
         left = self._stream
@@ -170,7 +171,7 @@ class Trust:
                 else:
                     self._left_digests.add(compute_stream_digest(left))
 
-        self._adopt(is_local=is_local)
+        self._adopt(is_trusted=is_trusted)
         self.sign()
 
     def accept(self) -> None:
@@ -209,15 +210,15 @@ class Trust:
 
     # --- internals ---------------------------------------------------------------------------
 
-    def _adopt(self, *, is_local: bool) -> None:
+    def _adopt(self, *, is_trusted: bool) -> None:
         """Decide anew, for the conversation that is active now."""
         self._stream = self._document.conversation
         self._signer = None
         self.unsigned_reason = None
-        if is_local and not len(self._stream):
+        if is_trusted and not len(self._stream):
             # The document has one signature, which was that of the conversation before.
             self._document.extra.pop(SIGNATURE_KEY, None)
-        self.why_not = None if is_local else self._find_untrusted_reason()
+        self.why_not = None if is_trusted else self._find_untrusted_reason()
 
     def _is_as_left(self) -> bool:
         """Return True if the conversation is trusted and unchanged since this process left it.

@@ -148,12 +148,25 @@ def _read_prompts(
 
             text = make_text(_name_value(record, template))
             if image_column is not None:  # then `image_lists` has None for each row
-                row_images = record.get(image_column)
+                row_images = _take_images(record, image_column)
             if is_missing(row_images):
                 row_images = None
             yield RowPrompt(replace_surrogates(text), read_images(row_images, folder))
         except PromptError as exc:
             yield exc
+
+
+def _take_images(record: Any, column: str) -> Any:
+    """Return the images of a row from its `column`. A row without images has None there."""
+    if not isinstance(record, Mapping):
+        kind = type(record).__name__
+        raise PromptError(
+            f"the row is of type {kind}, so it has no column {column!r} for `images`. Give a list "
+            "with the images of each row"
+        )
+    if column not in record:
+        raise PromptError(f"the row has no {column!r} for `images`. Use None for no image")
+    return record[column]
 
 
 def _name_value(record: Any, template: PromptTemplate | None) -> Any:

@@ -336,6 +336,16 @@ def test_each_row_has_its_images(server: RowServer) -> None:
     assert counts == [1, 0, 2]
 
 
+@pytest.mark.req("MAP-10")
+def test_row_without_the_column_of_its_images_is_a_failure(server: RowServer) -> None:
+    rows = [{"word": "a", "photo": png()}, {"word": "b", "photo": None}, {"word": "c"}, "d"]
+    answers = jp.complete_all(rows, prompt="{word}", images="photo", **server.options)
+    assert [bool(answer) for answer in answers] == [True, True, False, False]
+    messages = [failure.message for failure in answers.failures]
+    assert "has no 'photo'" in messages[0]
+    assert "Give a list with the images of each row" in messages[1]
+
+
 @pytest.mark.req("MAP-11")
 def test_requests_begin_with_the_same_bytes(server: RowServer) -> None:
     jp.complete_all(ROWS[:3], system="Long instructions. " * 50, workers=1, **server.options)
