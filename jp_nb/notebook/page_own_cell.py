@@ -1,8 +1,8 @@
 """A cell of the open page whose code runs inside of a turn, and which gets the outputs.
 
-A tool runs a cell of the notebook while the cell with the user's request (`%%jp`) runs. Until the
-end, the turn shows the outputs, which is in the output of the `%%jp` cell. Then the page stores
-them in the cell that has run, and they disappear from the turn.
+A tool can run a cell of the notebook while the cell with the user's request (`%%jp`) runs. The
+outputs then appear in the turn, which is the output of the `%%jp` cell. When the code has ended,
+the page stores them in the cell of the code, and they disappear from the turn.
 
 Source: `docs/cells.md`, `docs/protocol.md`.
 """

@@ -11,7 +11,7 @@ up which entries are in the file. The notebook may have changed since, so earlie
 - A *whole write* replaces the record in the page; other writes only append entries, and may change
   the head. A whole write does not send the conversations that the page holds unchanged (`held`):
   the page copies them.
-- The kernel's document is *repaired* if its earlier entries have changed, such as damaged ones.
+- A *repair* of the kernel's document changes earlier entries, such as damaged ones.
 
 Source: `docs/protocol.md`.
 """

@@ -63,9 +63,9 @@ async def list_anthropic_models(http: HttpClient, seconds: float) -> ModelList:
 
 
 def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
-    """Return a model with the abilities in `capabilities`.
+    """Return a model with the abilities in `capabilities`, which are nested.
 
-    {"thinking": {"supported": true, "types": {"adaptive": {"supported": true}}}}
+    For example, `{"thinking": {"supported": true, "types": {"adaptive": {"supported": true}}}}`.
     """
     capabilities = as_object(entry.get("capabilities"))
 

@@ -8,7 +8,7 @@ id and an index, or omit them, or give all calls the same. The rules, in the ord
 2. `_begins_call`: the name, the id, and the arguments of the candidate decide whether the piece
    continues it. For example, a name after whole arguments begins another call.
 3. `CallNames` (`call_names.py`): a name can arrive in pieces, or again with each piece. `extend`
-   returns the name of the call with that of the piece, or None if this is the name of another call.
+   returns the name of the call after the piece, or None if the piece has the name of another call.
    The call is reported as soon as no piece can change its name.
 
 A call or a piece may have no id: then `has_same_id` and `has_other_id` are both false. An empty

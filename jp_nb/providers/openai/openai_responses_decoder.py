@@ -375,7 +375,7 @@ class ResponsesDecoder(Decoder):
     def _end_response(self, response: WireObject, status: str, out: EventBuffer) -> None:
         """Add all that is missing, and the last event. `status` is that of the server's event."""
         self._on_response(response)
-        status = response.get("status") or status  # its own counts
+        status = response.get("status") or status  # the response's own counts
 
         if status != "failed":
             self._add_missing_items(response.get("output"), out)

@@ -50,9 +50,8 @@ class ThinkSplitter:
 
         if self._state == "start":
             leading = text.lstrip()
-            if _OPEN.startswith(
-                leading
-            ):  # a part of the tag, or all of it: a line break may follow
+            # The tag has arrived in part, or as a whole: then a line break may follow.
+            if _OPEN.startswith(leading):
                 self._held = text
                 return []
             if not leading.startswith(_OPEN):

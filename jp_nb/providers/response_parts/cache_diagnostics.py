@@ -1,7 +1,7 @@
 """Cache diagnostics: a server tells why its prompt cache could not be used for a request.
 
-For that, it compares the request with the previous one. A request names this by the id of its
-response (`read_response_id`).
+For that, it compares the request with the previous one. A request names the previous one by the id
+of its response (`read_response_id`).
 
 Source: `docs/providers.md`.
 """

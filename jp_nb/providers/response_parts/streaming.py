@@ -46,7 +46,7 @@ async def stream_events(
             try:
                 while not decoder.events.finished:
                     chunk = await idle.read_next(chunks)
-                    # No chunk is the end of the body.
+                    # None is the end of the body.
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
                             await _drain(chunks)  # the consumer may stop after this event

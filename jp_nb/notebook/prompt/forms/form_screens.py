@@ -6,12 +6,12 @@ which `Form` shows. It has an action for each button: a function that reads the 
 the message of the page, keeps it in the draft (`store_draft`), and calls the method of the draft
 that the button stands for.
 
-The name of a button is its action, perhaps with a number: `submit`, `next`, or `go-2`. Two actions
-belong to keys: `cancel` (Esc), and `unchosen`, for a key such as Enter that would submit a value
-which the user has not touched.
+The name of a button is its action, perhaps with a number: `submit`, `next`, or `go-2`. Keys have
+actions too: Esc is `cancel`. A key such as Enter is `unchosen` if it would submit a value that the
+user has not touched.
 
-A page of Jupyter that cannot load the form's modules shows it with *stock* widgets alone, those of
-ipywidgets itself.
+If the browser cannot load the form's modules, the form has *stock* widgets alone: those that
+ipywidgets itself has.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
