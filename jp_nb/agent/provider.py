@@ -1,7 +1,13 @@
 """Interface of model providers: their methods, and the requests that they get.
 
-A provider answers a request by a stream of events (`provider_events.py`). `jp_nb/providers/`
+A provider answers a `ModelRequest` by a stream of events (`provider_events.py`). It can also show
+the request as it would send it (`SentRequest`), for reports to the user. `jp_nb/providers/`
 implements `Provider`. Tests use a scripted provider.
+
+The *head* of a request is all of it but the messages: instructions, tools, attachments, and some
+settings. The record has the head of each request. If it changes in a conversation, a provider may
+leave the old one in front and append the change as a message, so that prompt caches still cover the
+beginning of the request.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """
@@ -85,7 +91,7 @@ class ModelRequest:
 
     @property
     def head(self) -> RequestHead:
-        """The parts that are not messages."""
+        """The parts that are not messages, in the form that is recorded."""
         return RequestHead(
             self.system,
             self.tools,
@@ -98,7 +104,10 @@ class ModelRequest:
     def with_head(
         self, head: RequestHead, contents: Mapping[AttachmentDigest, Attachment]
     ) -> ModelRequest:
-        """Return this request with another head. Attachments without contents are omitted."""
+        """Return this request with another head, such as a recorded one.
+
+        A head has only the digests of attachments. Those without contents are omitted.
+        """
         return replace(
             self,
             system=head.system,
@@ -159,10 +168,12 @@ class SentRequest:
         omitted: Settings that are not sent, each with the reason.
         is_exact: False if a secret was removed from the body.
         parts: The parts of the body, in the order of prompt caches.
-        front: A request with the `system`, `tools`, and `attachments` that are in front of the
-            messages. They may be older ones, if changes are appended. None: those of the request.
+        front: A request whose `system`, `tools`, and `attachments` are in front of the messages.
+            They are older than those of the request if changes are appended. None: they are those
+            of the request.
         changes: The changes that are sent as messages.
-        members: Names of the members of the JSON body that have these parts and the messages.
+        members: Names of the members of the JSON body that have the front and the messages. All
+            other members are settings.
         hide: Removes the API key from a text.
     """
 
@@ -191,7 +202,8 @@ class Provider(Protocol):
         Raises:
             ProviderError: The request failed or the stream broke. `retryable` is True if the same
                 request may succeed later. Events already yielded stay valid.
-            ConfigError: The configuration has changed since `check_ready`, and cannot be used.
+            ConfigError: The configuration, such as the key, has changed since `check_ready`, and
+                cannot be used.
         """
 
     def preview(self, request: ModelRequest) -> SentRequest:

@@ -5,7 +5,8 @@ item has its `index`:
 
     ToolCallStart(0, "c1", "read_file"), ToolCallArguments(0, '{"path": "a"}'), Flush(0), Finished()
 
-Other events are reports about the response, the request, or the server.
+Other events are reports about the response, the request, or the server. A provider may report
+`Usage` several times: each count that is not None replaces the previous one.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 BodyPart = tuple[str, bytes]
-"""Name and content of a part of a request body, such as a message or one of its `tools`."""
+"""Name and content of a part of a request body, such as a message or one of its `tools`.
+
+Several parts may have the same name.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def _name_first_difference(before: Sequence[BodyPart], after: Sequence[BodyPart]
     """Return the name of the part that was inserted, changed, or removed.
 
     Both are the parts from the first difference on. A part was inserted if `before` has none of
-    this name: from `[message]` to `[tools, message]`, that is `tools`.
+    this name: from `[message]` to `[tools, message]`, that is `tools`. Otherwise the first part of
+    `before` was changed or removed.
     """
     names_before = [name for name, _ in before]
     if after:

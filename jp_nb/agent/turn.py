@@ -102,7 +102,7 @@ class TurnLoop:
     config_change_count: int = 0
     check_answer: AnswerCheck | None = None
     is_unanswered: bool = False
-    _has_begun: bool = False  # the request is in the record
+    _has_begun: bool = False  # True once the request is in the record
     _resumed_calls: Sequence[OpenCall] = ()  # of the interrupted turn that `resume` continues
     _completion: TurnStatus = "failed"  # until the turn has ended otherwise
     _why: str = ""  # reason for an early end without the user
@@ -168,7 +168,7 @@ class TurnLoop:
             self.turn.image_count = sum(len(recorded.images_of(entry).images) for entry in turn)
             record.add(*abandoned)
 
-            # A forced tool choice has had its effect if the model has answered.
+            # A forced tool choice has had its effect if the model answered before the interruption.
             choice = resolved.tool_choice if is_unanswered(turn) else "auto"
             calls = [_make_resumed_call(open_call, resolved) for open_call in open_calls]
             self._completion = await self._run_cycles(resolved, schema, choice=choice, calls=calls)
@@ -187,10 +187,12 @@ class TurnLoop:
             yield
         except asyncio.CancelledError:
             self._completion = "interrupted"
-            if is_cancelled():  # else an interrupt came while the configuration was resolved
+            # The task of the turn was canceled from outside. Otherwise it was an interrupt of the
+            # kernel, for which `TurnInterrupts.run` raises the same exception.
+            if is_cancelled():
                 raise
         finally:
-            self._interrupts.end()
+            self._interrupts.end()  # an interrupt must not disturb the rest
             self._close()
 
     def _make_end(self) -> TurnEnd:
@@ -246,7 +248,7 @@ class TurnLoop:
             await self._interrupts.run(compactor.compact_if_due(resolved, request.content))
 
     def _close(self) -> None:
-        """Complete the record of the turn."""
+        """Complete the record of the turn (`turn_closing.py`)."""
         unfinished = UnfinishedTurn(
             turn=self.turn,
             status=self._completion,
@@ -276,9 +278,9 @@ class TurnLoop:
         while True:
             if not calls:
                 answered = await requests.send(resolved, choice, changed=config_changed)
-                if answered is None:
+                if answered is None:  # an interrupt ended the turn
                     return "interrupted"
-                calls = answered
+                calls = answered  # none if the response is the answer
 
             result = await self._run_calls(calls, requests.answers, resolved)
             calls = ()
@@ -286,16 +288,16 @@ class TurnLoop:
 
             match result:
                 case "completed":
-                    # A rejected answer leads to another request.
+                    # A structured answer that does not fit leads to another request.
                     if not await self._reject_answer(retries, resolved, requests.answers):
                         return result
-                    # A turn without tools gets none for its new answer.
+                    # A turn in which the model may call no tools keeps this for its new answer.
                     choice = "none" if choice == "none" else "auto"
                 case "interrupted" | "stopped":
                     return result
                 case "follow_up":
                     choice = "auto"
-                    if _has_outdated_tools(resolved):
+                    if _has_outdated_tools(resolved):  # an MCP server has announced a change
                         resolved = await self._configuration.resolve_next()
                 case "config_changed":
                     previous = resolved.basis.config.assistant.tool_choice
@@ -327,7 +329,10 @@ class TurnLoop:
         answers: AnswerStream,
         resolved: Resolved,
     ) -> CycleResult:
-        """Run the `calls` of a response, which may be none, and return the end of the cycle."""
+        """Run the `calls` of a response, which may be none, and return the end of the cycle.
+
+        The batch handles interrupts itself: it asks the user what to do with the running calls.
+        """
         if self.turn.tokens.is_over_limit:
             return self._end_at_token_limit(calls)
         if not calls:
@@ -340,13 +345,15 @@ class TurnLoop:
             batch.interrupt()
         end = await batch.run()
 
+        # With the menu of an interrupt, the user can send a message in place of the results. If the
+        # calls had ended before, it becomes a message of its own.
         if end.unsent_message:
             self.turn.record.add_user_message(end.unsent_message, self.turn.display)
         if end.ends_turn is not None:
             return end.ends_turn
         if self.strict and (reason := self.turn.unavailable_reason) is not None:
             raise make_user_required_error(reason)
-        if self.turn.tokens.is_over_limit:  # models answered tools' questions
+        if self.turn.tokens.is_over_limit:  # by models that answered questions of the tools
             return self._end_at_token_limit(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
 
@@ -380,9 +387,11 @@ class TurnLoop:
         if self.turn.progress is None or are_resumed:
             return
 
+        # The requests of the calls are the last ones of the record, in the same order. Other
+        # entries of the response may be between them.
         stream = self.turn.record.stream
         index = len(stream)
-        for call in reversed(calls):  # their requests are the last ones of the record
+        for call in reversed(calls):
             index -= 1
             while not isinstance(stream.entries[index], ToolCallRequest):
                 index -= 1

@@ -63,8 +63,9 @@ class TurnConfiguration:
         """Return the configuration after a tool changed it; `schema` is that of the answer.
 
         Raises:
-            ConfigError: The change is not valid, but remains until the next change. The message
-                tells the user how to see the previous value.
+            ConfigError: The turn cannot use the change. The change is recorded, so it also applies
+                to later turns: the message names the setting, and tells the user that a tool
+                changed it, and how to see the previous value.
         """
         try:
             resolved = await self.resolve_next()
@@ -72,7 +73,9 @@ class TurnConfiguration:
                 resolved.provider.check_schema(schema)
             return resolved
         except (ConfigError, UsageError) as exc:
-            error = exc if isinstance(exc, ConfigError) else ConfigError(str(exc), path=MODEL_ID)
+            error = exc
+            if not isinstance(error, ConfigError):  # the new model does not support the schema
+                error = ConfigError(str(exc), path=MODEL_ID)
             first, *others = error.problems
 
             how = f"see the previous value with `%jp config --explain {first.path}`"

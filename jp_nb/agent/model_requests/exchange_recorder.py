@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from jp_nb.agent.model_requests.request_normalizer import HideSecrets, NormalizedRequest
+from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
+from jp_nb.agent.model_requests.request_normalizer import HideSecrets
 from jp_nb.agent.provider_events import (
     Finished,
     KeepAlive,

@@ -1,10 +1,11 @@
 """Normalize model requests, for the comparison with those of a cassette.
 
-A normalized request has no address, header, key, limit, or conversation id. Positions replace tool
-call ids, and digests replace images and other bytes. Requests with the same digest are equivalent.
+A normalized request (`normalized_request.py`) has no address, header, key, limit, or conversation
+id. Positions replace tool call ids, and digests replace images and other bytes. Its messages form a
+chain: each part of a message has the id of the one before.
 
-A request consists of *parts*, which a cassette stores once. The messages form a chain: the id of a
-message covers all messages before it, so the id of the last one stands for the conversation.
+Each request of a turn repeats the conversation so far. So that a long turn is not normalized again
+and again, the messages of a context are kept, and only its new items are normalized.
 
 Source: `docs/cassettes.md`.
 """
@@ -14,16 +15,20 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_requests.normalized_request import (
+    NO_MESSAGE,
+    NormalizedRequest,
+    RequestPart,
+    make_part,
+)
 from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, map_texts
-from jp_nb.json_writing import sorted_json
 from jp_nb.record.entries.events import USAGE_KEY, ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.shapes import SHAPE
 from jp_nb.record.reading.call_marks import EDITED_ARGUMENTS_KEY
@@ -31,14 +36,10 @@ from jp_nb.record.reading.marks import CONTINUES
 from jp_nb.record.request_context.context import ContextItem, RequestContext
 from jp_nb.record.request_context.head_marks import HEAD_CHANGE_KEY, HEAD_KEY
 from jp_nb.record.request_context.host_marks import HOST
-from jp_nb.storable_json import encode_utf8, make_storable
+from jp_nb.storable_json import make_storable
 
-PART_DIGEST_CHARS: Final = 20
-"""Length of the id of a part, in hexadecimal digits: 80 bits."""
 MAX_CONTEXTS: Final = 4
 """Number of contexts to remember: the conversation, and its concurrent inquiries."""
-NO_MESSAGE: Final = ""
-"""Id of the message before the first one."""
 _OWN_METADATA_KEYS: Final = frozenset(
     {USAGE_KEY, CONTINUES, EDITED_ARGUMENTS_KEY, HEAD_KEY, HEAD_CHANGE_KEY, SHAPE, HOST}
 )
@@ -49,85 +50,14 @@ HideSecrets = Callable[[str], str]
 ItemT = TypeVar("ItemT")
 
 
-def make_digest(value: JsonValue) -> str:
-    """Return the digest of `value`, independent of the order of keys."""
-    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:PART_DIGEST_CHARS]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPart:
-    """A part of a request.
-
-    Attributes:
-        kind: `system`, `attachment`, `tool`, or `message`.
-        id: The digest of the part and, for a message, of the messages before it.
-        value: The content as JSON.
-        after: The id of the message before; `NO_MESSAGE` for the first one, and for other parts.
-    """
-
-    kind: str
-    id: str
-    value: JsonObject
-    after: str = NO_MESSAGE
-
-
-def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
-    """Return the part with `value` and its id."""
-    return RequestPart(kind, make_digest([kind, after, value]), value, after)
-
-
-@dataclass(frozen=True)
-class NormalizedRequest:
-    """A request without incidental content, for comparison.
-
-    Attributes:
-        settings: Provider, model, and tool choice, and the parameters and schema if there are any.
-        system: Parts with the texts of the system prompt.
-        attachments: Parts with the files in front of the messages.
-        tools: Parts with the definitions of tools.
-        messages: Parts with the messages, each of which covers those before it.
-    """
-
-    settings: JsonObject
-    system: tuple[RequestPart, ...] = ()
-    attachments: tuple[RequestPart, ...] = ()
-    tools: tuple[RequestPart, ...] = ()
-    messages: tuple[RequestPart, ...] = ()
-
-    @cached_property
-    def summary(self) -> JsonObject:
-        """The settings and the ids of the parts. The id of the last message covers all messages."""
-        listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
-        ids: JsonObject = {}
-        for name, parts in listed.items():
-            if parts:
-                ids[name] = [part.id for part in parts]
-        last = self.messages[-1].id if self.messages else NO_MESSAGE
-        return {**self.settings, **ids, "messages": last}
-
-    @cached_property
-    def id(self) -> str:
-        """Digest of the request."""
-        return make_digest(self.summary)
-
-    @property
-    def parts(self) -> tuple[RequestPart, ...]:
-        """All parts in the order of the request."""
-        return (*self.system, *self.attachments, *self.tools, *self.messages)
-
-    @property
-    def is_inquiry(self) -> bool:
-        """True if the request asks a model a tool's question. Several may run concurrently."""
-        return bool(self.messages) and "inquiry" in self.messages[-1].value
-
-
 class RequestNormalizer:
     """Normalizes requests to one provider without secrets, and reuses parts of earlier requests."""
 
     def __init__(self, provider: str, hide: HideSecrets = str) -> None:
         self._provider = provider
         self._hide = hide
-        # The contexts of the last requests, with their normalized messages, the newest at the end.
+        # The contexts of the last requests, the latest at the end, each with its normalized
+        # messages. A turn has one context, which grows, and each of its inquiries has a copy.
         self._contexts: list[tuple[RequestContext, _Messages]] = []
         # By kind: the items of the last request, and their parts.
         self._last_parts: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
@@ -141,9 +71,9 @@ class RequestNormalizer:
             "tool_choice": request.tool_choice,
         }
         parameters = asdict(request.parameters)
-        effective = {key: value for key, value in parameters.items() if value not in (None, (), {})}
-        if effective:
-            settings["parameters"] = effective
+        chosen = {key: value for key, value in parameters.items() if value not in (None, (), {})}
+        if chosen:
+            settings["parameters"] = chosen
         if request.schema is not None:
             settings["schema"] = messages.with_positions(dict(request.schema))
 
@@ -171,15 +101,12 @@ class RequestNormalizer:
         return parts[-1].id if parts else NO_MESSAGE
 
     def _follow_context(self, context: RequestContext) -> _Messages:
-        """Return the normalized messages of `context`, which reuse those of its last request."""
-        messages = _Messages(self._provider, self._make_part)
-        others: list[tuple[RequestContext, _Messages]] = []
-        for known_context, known_messages in self._contexts:
-            if known_context is context:  # the same object, which may have grown
-                messages = known_messages
-            else:
-                others.append((known_context, known_messages))
+        """Return the normalized messages of `context`; make only those since its last request."""
+        # A context is recognized by its identity: it is the same object, which may have grown.
+        known = [messages for kept, messages in self._contexts if kept is context]
+        messages = known[0] if known else _Messages(self._provider, self._make_part)
 
+        others = [entry for entry in self._contexts if entry[0] is not context]
         self._contexts = [*others, (context, messages)][-MAX_CONTEXTS:]
         messages.follow(context)
         return messages
@@ -221,6 +148,7 @@ class _Messages:
 
         match entry:
             case ChatRequest(content=text):
+                # The question of a tool to a model, which `llm_inquiry.py` marks.
                 inquiry = entry.metadata.get("inquiry")
                 mark = {"inquiry": inquiry} if inquiry else {}
                 return {"role": "user", **mark, "text": text, **images}
@@ -253,7 +181,7 @@ class _Messages:
     def with_positions(self, schema: JsonValue) -> JsonValue:
         """Return `schema` with positions in place of tool call ids.
 
-        The schema of an inquiry contains them, such as `tool_call.fetch.ID`.
+        The schema of an inquiry contains one, such as `tool_call.fetch.ID`.
         """
         if isinstance(schema, dict):
             return {key: self.with_positions(value) for key, value in schema.items()}

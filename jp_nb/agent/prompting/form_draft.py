@@ -2,7 +2,8 @@
 
 A front end draws the prompt, and calls a method for each input: `store_draft` for the content of
 the page, `next` and `back`, `submit`, `cancel`, `expire` at a deadline. It then draws the new
-`screen`. The prompt is over when `end` is set. Nothing is sent before.
+`screen`. The prompt is over when `end` is set: the front end returns it to the code that asked.
+Nothing is sent before.
 
 A single question or decision is one page that its first answer ends. A form has pages, a summary
 of open questions, and a menu. `page_drafts.py` has the content of the pages.
@@ -120,7 +121,7 @@ class FormDraft:
             self._drafts.store(self.page, draft)
 
     def decide(self, answer: Answered) -> None:
-        """End a single prompt with the answer of a button."""
+        """End a prompt that is no form with an answer, such as that of a button."""
         self.store_draft(PageDraft(answer))
         self._send_answers()
 
@@ -159,7 +160,7 @@ class FormDraft:
         self.reviewed = True
         if (blocking := self.blocking_page) is not None:
             self.go(blocking)
-            self.must_answer = True
+            self.must_answer = True  # after `go`, which resets it
         elif self.open_pages:
             self._show("summary")
         else:
@@ -276,7 +277,9 @@ class FormDraft:
         """Handle the timeout of the current page, and go to the next page.
 
         `picked` is a selection on the page that was not sent. On the last page, the form ends. On
-        the summary, all open pages time out and the form ends. A single prompt ends at once.
+        the summary, all open pages time out and the form ends. A single prompt ends at once. The
+        menu and the question before discarding cover a page, and this
+        page times out.
         """
         if self.end is not None:
             return

@@ -104,9 +104,8 @@ class PageDrafts:
         return any(map(self._is_missed, range(len(self.pages))))
 
     def _is_missed(self, index: int) -> bool:
-        """Return True if a page needs an answer and has none."""
         page = self.pages[index]
-        if self._is_single:
+        if self._is_single:  # also an optional question: the user can close the prompt instead
             return page.answer is None
 
         required = self._questions[index].question.required
@@ -133,10 +132,11 @@ class PageDrafts:
         return True
 
     def time_out(self, index: int, picked: Answered | None = None) -> None:
-        """Give a page without an answer the one that its deadline allows, or none.
+        """Set the content of a page whose time is over.
 
-        That is `picked`, a selection on the page that was not sent, or the automatic answer of an
-        optional question. Exclusive questions accept only sent answers.
+        It is `picked`, a selection on the page that was not sent yet, if there is one. Exclusive
+        questions accept only sent answers. A page that is still open gets the automatic answer of
+        an optional question, or none. Any other page keeps its answer.
         """
         question = self._questions[index].question
         page = self.pages[index]

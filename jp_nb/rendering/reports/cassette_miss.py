@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.model_requests.request_normalizer import NormalizedRequest, RequestPart
+from jp_nb.agent.model_requests.normalized_request import NormalizedRequest, RequestPart
 from jp_nb.config.secrets.secret_hiding import hide_secrets
 from jp_nb.exact_form import escape_invisible
 from jp_nb.json_values import JsonObject, as_object, map_texts

@@ -20,11 +20,8 @@ from jp_nb.agent.model_requests.exchange_recorder import (
     FailedResponse,
     IncompleteResponse,
 )
-from jp_nb.agent.model_requests.request_normalizer import (
-    HideSecrets,
-    NormalizedRequest,
-    RequestNormalizer,
-)
+from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
+from jp_nb.agent.model_requests.request_normalizer import HideSecrets, RequestNormalizer
 from jp_nb.agent.provider import ModelRequest, Provider, SentRequest
 from jp_nb.agent.provider_events import PrefixLoss, PromptCut, ProviderEvent, Usage
 from jp_nb.errors import ProviderError

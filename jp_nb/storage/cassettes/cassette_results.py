@@ -12,10 +12,7 @@ from collections import Counter
 from typing import Final
 
 from jp_nb.agent.calls.recorded_results import RecordedResult
-from jp_nb.agent.model_requests.request_normalizer import (
-    NO_MESSAGE,
-    RequestPart,
-)
+from jp_nb.agent.model_requests.normalized_request import NO_MESSAGE, RequestPart
 from jp_nb.storage.cassettes.cassette_content import CassetteContent
 
 RESULT_KINDS: Final = ("result", "error")
