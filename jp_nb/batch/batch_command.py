@@ -1,8 +1,10 @@
 """Command `jp-nb run` with several notebooks, parameter sets, or models: start or resume a batch.
 
 `run` is the entry of the command line. One notebook without the options of a batch is run by
-`run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in a pool. Afterwards,
-`batch_end.py` writes the reports.
+`jp_nb/headless/commands/run.py`. Otherwise `run_batch` makes a plan of the options, and runs it in
+a pool: in processes of this machine, or on a Dask cluster. The *log* in the output folder has the
+runs of all batches with this folder. `batch_start.py` compares the plan with the log before the
+runs, and `batch_end.py` writes the reports afterwards.
 
 Functions import the modules that they need, because a run of one notebook needs few of them.
 
@@ -17,7 +19,6 @@ import atexit
 import gc
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -29,7 +30,6 @@ from jp_nb.batch.pool_signals import run_pool
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.early_interrupts import exit_on_interrupt
 from jp_nb.jsonschema_import import delay_parsers
-from jp_nb.text import one_line
 
 if TYPE_CHECKING:
     from jp_nb.batch.notebook_batch import BatchObserver, NotebookBatch
@@ -68,7 +68,9 @@ BATCH_OPTIONS: Final = (
 
 def run(options: argparse.Namespace) -> int:
     """Run one notebook, or a batch, and return the exit code."""
-    atexit.register(gc.freeze)  # no search for garbage at the end: it takes a third of a second
+    # The end of the process then searches no garbage, which takes a third of a second.
+    atexit.register(gc.freeze)
+
     if is_batch(options):
         return run_batch(options)
 
@@ -108,8 +110,11 @@ def run_batch(
         UsageError: The options are wrong. Nothing was run.
         KeyboardInterrupt: The user pressed Ctrl+C. The output folder has the results so far.
     """
-    with exit_on_interrupt(), delay_parsers():  # nbformat loads jsonschema
+    # Ctrl+C while the modules load ends the process at once. nbformat imports `jsonschema`, here
+    # without its slow parsers.
+    with exit_on_interrupt(), delay_parsers():
         from jp_nb.batch.batch_progress import make_progress
+        from jp_nb.batch.batch_start import start_batch
         from jp_nb.batch.plans.batch_options import (
             find_output_folder,
             make_request,
@@ -128,8 +133,11 @@ def run_batch(
     folder = OutputFolder(find_output_folder(options))
 
     with ExitStack() as stack:
+        # The runs of this machine share the limits of requests through this folder.
         pace = stack.enter_context(make_pace_folder(limits))
-        # `--resume` repeats the last request in the log, so the log is read before the plan.
+
+        # Opening the folder reads its log. `--resume` repeats the last request in the log, so this
+        # comes before the plan. A folder without a log is made later: a wrong plan makes none.
         if folder.has_log:
             stack.enter_context(folder)
 
@@ -139,15 +147,16 @@ def run_batch(
             folders={notebook.path.parent for notebook in plan.notebooks},
             cfg=plan.request.cfg,
         )
-        if not folder.is_open:  # a wrong plan makes no folder
+        if not folder.is_open:
             stack.enter_context(folder)
 
         progress = make_progress(plan.count)
         for warning in plan.warnings:
             progress.tell(warning)
 
-        _log_batch(folder, plan, is_resumed=options.resume is not None)
-        _review_plan(options, folder, plan, progress)
+        start_batch(
+            folder, plan, progress, is_resumed=options.resume is not None, patterns=options.rerun
+        )
         batch = _make_batch(options, folder, plan, progress)
         pool: WorkerPool | DaskPool
         if options.dask is None:
@@ -170,7 +179,8 @@ def run_batch(
                 junit=options.junit,
                 is_complete=is_complete,
             )
-        except StorageError as exc:  # the runs are in the log all the same
+        except StorageError as exc:
+            # The runs are in the log all the same. This tells the user, and the exit code is 1.
             batch.stop(str(exc))
 
     if signal_number == signal.SIGINT:
@@ -198,57 +208,20 @@ def _refuse_local_options(options: argparse.Namespace) -> None:
         raise UsageError("`--preload` is for one machine: omit it with `--dask`")
 
 
-def _review_plan(
-    options: argparse.Namespace, folder: OutputFolder, plan: RunPlan, progress: BatchObserver
-) -> None:
-    """Drop the runs of the log that others replace, and name what the plan does not have."""
-    from jp_nb.batch.notebook_batch import format_now
-    from jp_nb.batch.plans.plan_review import review_plan
-    from jp_nb.text import MAX_LISTED_LINES, pluralize
-
-    answered_runs = []
-    if plan.answers is not None:
-        answered_runs = [each.run for each in plan.answers.answers if each.run is not None]
-
-    review = review_plan(
-        plan,
-        folder.log,
-        base=plan.request.base,
-        is_resumed=options.resume is not None,
-        answered_runs=answered_runs,
-        patterns=options.rerun,
-    )
-    for line in review.make_lines(format_now()):
-        folder.writer.append(line)
-
-    if review.dropped:
-        count = len(review.dropped)
-        progress.tell(
-            f"{count:,} {pluralize('run', count)} of changed notebooks or removed parameters no "
-            "longer count: their notebooks stay in the output folder"
-        )
-    for pattern in review.unmatched_patterns:
-        progress.tell(f"--rerun {one_line(pattern, limit=80)}: no run has such an id or notebook")
-    for run in review.unknown_runs[:MAX_LISTED_LINES]:
-        progress.tell(f"the answers file has answers for {one_line(run, limit=120)}: no such run")
-    if len(review.unknown_runs) > MAX_LISTED_LINES:
-        more = len(review.unknown_runs) - MAX_LISTED_LINES
-        progress.tell(f"the answers file has answers for {more:,} more runs that do not exist")
-
-
 def _make_batch(
     options: argparse.Namespace,
     folder: OutputFolder,
     plan: RunPlan,
     progress: BatchObserver,
 ) -> NotebookBatch:
-    """Return the source of the runs: the plan in its order, with the rules to stop."""
+    """Return the source of the runs for a pool: the plan in its order, with the rules to stop."""
     from jp_nb.batch.notebook_batch import NotebookBatch, StopRules
     from jp_nb.batch.plans.run_order import sort_longest_first
 
     max_failures = 1 if options.first_failure else options.max_failures
     tokens_before = folder.log.tokens if options.resume else 0
     specs: Iterable[RunSpec] = plan
+    # The log has how long a run took before; runs that are not planned any more count as well.
     if options.order == "longest-first":
         specs = sort_longest_first(plan, [*folder.log.runs, *folder.log.dropped])
 
@@ -301,7 +274,7 @@ def _make_dask_pool(
 def _make_selection(
     options: argparse.Namespace, folder: OutputFolder, answers: AnswersFile | None
 ) -> RunSelection | None:
-    """Return the selection of a resumed batch; None for a new one, which runs everything."""
+    """Return the runs of the plan that a resumed batch starts; None for a new one: all runs."""
     from jp_nb.batch.plans.run_selection import RunSelection
 
     if not options.resume:
@@ -313,21 +286,3 @@ def _make_selection(
         rerun=options.rerun,
         answers=answers,
     )
-
-
-def _log_batch(folder: OutputFolder, plan: RunPlan, *, is_resumed: bool) -> None:
-    """Write the start of the batch into the log, with the request that `--resume` repeats."""
-    from jp_nb.batch.notebook_batch import format_now
-    from jp_nb.batch.results.run_log_lines import BatchLine
-    from jp_nb.packages import list_versions
-
-    pairs = (text.partition(" ") for text in list_versions())  # such as `jp_nb 1.2`
-    line = BatchLine(
-        time=format_now(),
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        versions={name: version for name, _, version in pairs},
-        plan=plan.request.model_dump(mode="json"),
-        resumed=is_resumed,
-    )
-    folder.writer.append(line)

@@ -39,14 +39,15 @@ def finish_batch(
         folder: The output folder.
         progress: Shows the warnings.
         junit: The path of a JUnit report; None for none.
-        is_complete: True if all runs succeeded, so that cassettes have no gaps.
+        is_complete: True if all runs passed or wait for a decision. Otherwise the recordings may
+            lack exchanges, so the cassettes keep their old ones.
 
     Raises:
         StorageError: A file cannot be read or written. The runs are in the log all the same.
     """
     log = read_run_log(folder / LOG_NAME)
+    # If the batch was stopped, a run that did not start may need the answers.
     if plan.answers is not None and not batch.stop_reason:
-        # A run that did not start may ask for the answers.
         _tell_unused_answers(plan.answers, batch, log, progress)
     _tell_unfit_runs(batch, folder, progress)
 

@@ -23,7 +23,8 @@ async def run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> int | N
     """Run the pool, and return the number of the first signal that interrupted it; None: no signal.
 
     Ctrl+C, or a SIGTERM such as that of `docker stop`, ends the running notebooks as an interrupt
-    does. A further one kills them.
+    does, and no further one starts. On a Dask cluster, the running ones are waited for. A further
+    signal kills them. In either case, `pool.run` returns when all have ended.
     """
     received: list[int] = []
     loop = asyncio.get_running_loop()
@@ -46,7 +47,7 @@ async def run_pool(pool: WorkerPool | DaskPool, batch: NotebookBatch) -> int | N
 @contextmanager
 def _handle_signals(interrupt: Callable[[int], object]) -> Iterator[None]:
     """Call `interrupt` with the number of a SIGINT or SIGTERM in this block."""
-    # Only the main thread may set handlers of signals.
+    # Only the main thread may set handlers of signals. In another one, a batch has none.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

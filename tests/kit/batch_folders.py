@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jp_nb.batch.inboxes import inbox, inbox_answers, inbox_command, inbox_dialogue
+from jp_nb.batch.inboxes import (
+    decision_answers,
+    inbox,
+    inbox_answers,
+    inbox_command,
+    inbox_dialogue,
+)
 from jp_nb.batch.inboxes.unused_answers import find_unused_answers
 from jp_nb.batch.plans.run_selection import RunSelection
 from jp_nb.batch.results import (
@@ -72,7 +78,7 @@ class BatchFolder:
         """Return an answer of the user; `env` is the name of a variable."""
         if env:
             value = EnvironmentVariable(env)
-        return inbox_answers.InboxAnswer(value, skip)
+        return decision_answers.InboxAnswer(value, skip)
 
     @staticmethod
     def find_unused(source: str, used: Mapping[str, Any]) -> list[Any]:

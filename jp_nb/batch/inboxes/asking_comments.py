@@ -3,7 +3,8 @@
     # 37 runs of walk.ipynb, cell 3, turn 1: Who is it for?
 
 `DecisionGroup.askings` has the times that each run asked, by the id of the run, with their places.
-The inbox writes the comments anew with each answer. All others are the user's own, and stay.
+The inbox writes the comments anew with each answer. All others are the user's own, and stay. The
+two are told apart by the notebook at the beginning of a comment, and by the subject at its end.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -45,7 +46,8 @@ def _is_generated(comment: str, group: DecisionGroup) -> bool:
     if not text.startswith((f"{notebook}, ", f"{notebook}: ")):
         return False
 
-    # `format_comment` cuts a long comment, so that its subject is not complete.
+    # `format_comment` cuts a long text and adds the number of its other characters, so the subject
+    # is not complete.
     is_cut = len(comment) > MAX_COMMENT_CHARS and comment.endswith(" more characters)")
     return is_cut or text.endswith(f": {_describe_subject(group)}")
 

@@ -27,9 +27,9 @@ from jp_nb.agent.prompting.prompts import (
     make_prompt,
 )
 from jp_nb.batch.inboxes.decision_actions import DecisionActions
+from jp_nb.batch.inboxes.decision_answers import InboxAnswer
 from jp_nb.batch.inboxes.decision_details import list_call_details, list_context_details
 from jp_nb.batch.inboxes.inbox import Inbox
-from jp_nb.batch.inboxes.inbox_answers import InboxAnswer
 from jp_nb.batch.inboxes.inbox_text import EXCLUSIVE_NOTE
 from jp_nb.batch.inboxes.secret_variables import make_inbox_question, read_inbox_answer
 from jp_nb.batch.results.decision_groups import AskedContext, DecisionGroup

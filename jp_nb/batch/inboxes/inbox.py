@@ -16,7 +16,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from jp_nb.batch.inboxes.inbox_answers import ANSWERS_NAME, InboxAnswer, InboxAnswers
+from jp_nb.batch.inboxes.decision_answers import InboxAnswer
+from jp_nb.batch.inboxes.inbox_answers import ANSWERS_NAME, InboxAnswers
 from jp_nb.batch.results.decision_groups import DecisionGroup
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import LOG_NAME, read_run_log

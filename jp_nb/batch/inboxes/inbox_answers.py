@@ -1,7 +1,8 @@
-"""The answers of an inbox: kept for each run, and written to `OUT/answers.toml`.
+"""The answers of an inbox, and their file `OUT/answers.toml`.
 
 An `InboxAnswers` begins with the file that an earlier inbox, or the user, wrote. Each decision of
-the user is about one `DecisionGroup` and some of its runs. `save` writes the whole file anew:
+the user is about one `DecisionGroup` and some of its runs. `DecisionAnswers` has the entries of one
+decision, for all runs or for each. `save` writes the whole file anew:
 
     # 37 runs of walk.ipynb, cell 3, turn 1: Who is it for?
     [questions.publish]
@@ -23,22 +24,18 @@ Source: `docs/many-notebooks.md`, `docs/answers.md`, `docs/decisions.md` D260.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from jp_nb.batch.inboxes.answer_entries import (
     AnswerEntry,
-    AnswerValue,
     format_answer_value,
     format_table,
     to_toml_value,
 )
 from jp_nb.batch.inboxes.answers_comments import HEADING, AnswersText, EntryText, name_answer_table
-from jp_nb.batch.inboxes.asking_comments import (
-    describe_asking,
-    list_own_comments,
-)
+from jp_nb.batch.inboxes.decision_answers import AskedDecision, DecisionAnswers, InboxAnswer
 from jp_nb.batch.results.decision_groups import DecisionGroup
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
@@ -61,42 +58,6 @@ from jp_nb.storage.configuration.toml_text import (
 ANSWERS_NAME: Final = "answers.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class InboxAnswer:
-    """An answer of the user. `skip` leaves a question unanswered, or refuses a consent."""
-
-    value: AnswerValue = None
-    skip: bool = False
-
-
-@dataclass(slots=True)
-class _DecidedKey:
-    """The entries of the file for one identity.
-
-    Attributes:
-        general: The entry for all runs; None without one.
-        by_run: The entries for single runs, by the id of the run.
-    """
-
-    general: AnswerEntry | None = None
-    by_run: dict[str, AnswerEntry] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _AskedKey:
-    """The groups with one identity: several notebooks may ask the same.
-
-    Attributes:
-        notebooks: The notebooks of the groups.
-        waiting_runs: The ids of their runs, in order.
-        misfit_runs: The ids of the runs whose answer in the file did not fit when they used it.
-    """
-
-    notebooks: set[str] = field(default_factory=set)
-    waiting_runs: dict[str, None] = field(default_factory=dict)
-    misfit_runs: set[str] = field(default_factory=set)
-
-
 class InboxAnswers:
     """The answers to `groups` in the file at `path`, which may not exist yet.
 
@@ -104,7 +65,8 @@ class InboxAnswers:
     and do something else, so one entry for all runs needs the question of each notebook (D260).
 
     Entries and groups belong together by their *identity* (`DecisionGroup.identity`): the key of
-    the entry, and the exact arguments of a permission.
+    the entry, and the exact arguments of a permission. `AnswersText` has the user's comments that
+    belong to no entry.
 
     Raises:
         ConfigError: The file is not the user's own, or is not an answers file.
@@ -117,16 +79,13 @@ class InboxAnswers:
         self._notebooks = frozenset(notebooks)
         self._text = AnswersText()
 
-        # Both by identity: the answers in the file, and the questions of the runs.
-        self._decided: dict[AnswerKey, _DecidedKey] = {}
-        self._asked: dict[AnswerKey, _AskedKey] = {}
+        # The decisions that runs wait for, and the answers, both by identity. The answers keep the
+        # order of the file, which may have some that no run waits for.
+        self._asked: dict[AnswerKey, AskedDecision] = {}
+        self._answers: dict[AnswerKey, DecisionAnswers] = {}
 
         for group in groups:
-            asked = self._asked.setdefault(group.identity, _AskedKey())
-            asked.notebooks.add(group.notebook)
-            asked.waiting_runs.update(dict.fromkeys(group.runs))
-            asked.misfit_runs.update(group.misfits)
-
+            self._asked.setdefault(group.identity, AskedDecision()).add(group)
         if path.exists():
             self._read()
 
@@ -141,34 +100,25 @@ class InboxAnswers:
             return (answers[index].run is not None, answers[index].line)
 
         for index in sorted(range(len(answers)), key=rank):
-            self._add_stored(answers[index], self._text.entries.get(index) or EntryText())
+            identity = replace(answers[index], run=None).identity
+            text = self._text.entries.get(index) or EntryText()
+            self._get_answers(identity).add_stored(answers[index], text)
 
-    def _add_stored(self, answer: PreparedAnswer, text: EntryText) -> None:
-        """Add an answer of the file. The first of equal entries counts; all comments stay."""
-        identity = replace(answer, run=None).identity
-        decided = self._decided.setdefault(identity, _DecidedKey())
-        earlier = decided.general
-        if answer.run is not None:
-            earlier = decided.by_run.get(answer.run)
-
-        if earlier is not None:
-            earlier.text.add(text.list_all_comments())
-        elif answer.run is None:
-            decided.general = AnswerEntry(answer, text)
-        else:
-            decided.by_run[answer.run] = AnswerEntry(answer, text)
+    def _get_answers(self, identity: AnswerKey) -> DecisionAnswers:
+        """Return the answers of the decision with this identity; add it if it is new."""
+        if identity not in self._answers:
+            asked = self._asked.get(identity) or AskedDecision()
+            self._answers[identity] = DecisionAnswers(asked)
+        return self._answers[identity]
 
     def find(self, group: DecisionGroup, run: str) -> PreparedAnswer | None:
         """Return the answer of the file for `group` in `run`.
 
-        Patterns of the file do not count, nor an answer that did not fit when the run used it.
+        An entry whose key is a pattern does not count, nor an answer that did not fit when the run
+        used it: the user is asked.
         """
-        decided = self._decided.get(group.identity)
-        if decided is None or run in self._asked[group.identity].misfit_runs:
-            return None
-
-        entry = decided.by_run.get(run) or decided.general
-        return None if entry is None else entry.answer
+        answers = self._answers.get(group.identity)
+        return None if answers is None else answers.find(run)
 
     def has_all_notebooks(self, group: DecisionGroup) -> bool:
         """Return True if an equal answer of all runs that wait is one entry for the whole batch."""
@@ -187,78 +137,14 @@ class InboxAnswers:
         if not _is_writable(answer):
             raise StorageError("the answer contains half a character, which TOML cannot express")
 
-        decided = self._decided.setdefault(group.identity, _DecidedKey())
-        for run in runs:
-            prepared = PreparedAnswer(
-                group.answer_key,
-                line=0,  # it is not in the file so far
-                skip=answer.skip,
-                value=answer.value,
-                arguments=group.arguments,
-                run=run,
-            )
-            comments = list_own_comments(decided.by_run.get(run), group)
-            text = EntryText([*comments, describe_asking(group, run)])
-            decided.by_run[run] = AnswerEntry(prepared, text)
-            self._asked[group.identity].misfit_runs.discard(run)
-        self._combine_equal(group, decided)
+        answers = self._get_answers(group.identity)
+        answers.decide(group, runs, answer, may_combine=self.has_all_notebooks(group))
 
     def leave_open(self, group: DecisionGroup, runs: Iterable[str]) -> None:
-        """Withdraw the answer to `group` in `runs`."""
-        decided = self._decided.get(group.identity)
-        if decided is None:
-            return
-
-        self._split_general(group, decided)
-        for run in runs:
-            comments = list_own_comments(decided.by_run.pop(run, None), group)
-            self._text.end += comments
-
-    def _split_general(self, group: DecisionGroup, decided: _DecidedKey) -> None:
-        """Replace an entry for all runs by equal entries of each, so that one can be withdrawn.
-
-        The first of them gets the comments of the user. The places where the runs asked are
-        comments of each.
-        """
-        general = decided.general
-        if general is None:
-            return
-
-        decided.general = None
-        own = list_own_comments(general, group)
-        generated = [line for line in general.text.list_all_comments() if line not in own]
-
-        for run in self._asked[group.identity].waiting_runs:
-            if run not in decided.by_run:
-                text = EntryText([*own, *generated])
-                decided.by_run[run] = AnswerEntry(replace(general.answer, run=run), text)
-                own = []  # the comments of the user are kept once
-        self._text.end += own
-
-    def _combine_equal(self, group: DecisionGroup, decided: _DecidedKey) -> None:
-        """Replace the answers of single runs by one for all, if all that wait have the same."""
-        waiting = self._asked[group.identity].waiting_runs
-        entries = [decided.by_run.get(run) for run in waiting]
-        first = entries[0]
-        if first is None or not self.has_all_notebooks(group):
-            return
-
-        content = format_answer_value(first.answer)
-        same = [
-            entry for entry in entries if entry and format_answer_value(entry.answer) == content
-        ]
-        if len(same) < len(waiting):
-            return
-
-        comments = dict.fromkeys(list_own_comments(decided.general, group))
-        for entry in same:
-            comments.update(dict.fromkeys(list_own_comments(entry, group)))
-        only_run = group.runs[0] if len(waiting) == 1 else None
-
-        text = EntryText([*comments, describe_asking(group, only_run)])
-        decided.general = AnswerEntry(replace(first.answer, run=None), text)
-        for run in waiting:
-            del decided.by_run[run]
+        """Withdraw the answer to `group` in `runs`. Comments of the user move to the end."""
+        answers = self._answers.get(group.identity)
+        if answers is not None:
+            self._text.end += answers.leave_open(group, runs)
 
     def save(self) -> None:
         """Write the file anew.
@@ -274,6 +160,7 @@ class InboxAnswers:
                 f"{MAX_ANSWERS_BYTES:,} bytes: write one entry for all runs yourself"
             )
 
+        # The text is read again before it replaces the file, so that no answer is lost.
         answers = [entry.answer for entry in self._list_entries()]
         expected = {answer.identity: format_answer_value(answer) for answer in answers}
         if _read_values(text) != expected:
@@ -286,10 +173,8 @@ class InboxAnswers:
 
     def _list_entries(self) -> Iterator[AnswerEntry]:
         """Yield all entries of the file, for each identity the one for all runs first."""
-        for decided in self._decided.values():
-            if decided.general is not None:
-                yield decided.general
-            yield from decided.by_run.values()
+        for answers in self._answers.values():
+            yield from answers.list_entries()
 
     def _format(self) -> str:
         """Return the file: its head, the tables, and comments of tables that are not written."""

@@ -47,7 +47,9 @@ def find_recording(out: Path, run: str) -> Path:
 
 
 def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
-    """Check that the recordings can be written, before anything runs.
+    """Check that the recordings can be merged into the cassettes of notebooks, before anything runs.
+
+    Cassettes of single runs are not checked.
 
     Raises:
         StorageError: A target is not a cassette, or is a link to a file that must not be written.
@@ -59,7 +61,10 @@ def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
 
 
 def prepare_recording(source: Path, recording: Path) -> None:
-    """Copy the cassette at `source`, if there is one, so that a run can replay and extend it."""
+    """Copy the cassette at `source`, if there is one, so that a run can replay and extend it.
+
+    A recording of an earlier attempt of the run is removed.
+    """
     recording.parent.mkdir(parents=True, exist_ok=True)
     recording.unlink(missing_ok=True)
     if source.is_file():

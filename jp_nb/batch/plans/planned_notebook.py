@@ -1,5 +1,8 @@
 """A notebook of a batch, with the digests by which a resumed batch knows that it has not changed.
 
+The id of a run contains a digest of the content, the inputs, and the parameters. So a run of a
+changed notebook has another id, and does not count as done.
+
 Source: `docs/many-notebooks.md`.
 """
 
@@ -31,9 +34,10 @@ class PlannedNotebook:
         path: Its absolute path.
         name: Its path relative to the common folder of the batch, with slashes.
         content_digest: Digest of its cells and metadata, without outputs.
-        file_digest: Digest of its file.
+        file_digest: Digest of its file, which must not change while the batch runs.
         input_digests: Digests of its cassette and its answers file before the first run.
-        parameters: The names that its cell tagged `parameters` assigns; None if any may be right.
+        parameters: The names that its cell tagged `parameters` assigns, to find a typo in a name;
+            None if it cannot be told, so that any name is accepted.
         has_parameter_cell: True if a cell is tagged `parameters`.
     """
 
@@ -53,6 +57,9 @@ def plan_notebook(
 
     `earlier_digests` are the `input_digests` of the batch that is resumed, by the notebook's name.
     They count, because recordings and answers may have changed the files since the first run.
+
+    Raises:
+        UsageError: A file cannot be read.
     """
     name = Path(os.path.relpath(path, base)).as_posix()
     notebook = read_notebook(path)

@@ -4,6 +4,9 @@ A `DecisionGroup` is about one notebook, kind, tool, and question with its optio
 also about the exact arguments of the call, because an answer covers only what the user saw.
 `open_decisions.py` makes the groups of the log.
 
+An `Asking` is an entry of the log: one time that a run needed the decision. An `AskedContext` is
+the content that the user sees beside the decision, once for all runs with the same content.
+
 Source: `docs/many-notebooks.md`.
 """
 
