@@ -47,7 +47,7 @@ def find_recording(out: Path, run: str) -> Path:
 
 
 def check_targets(notebooks: Iterable[Path], file: str = "") -> None:
-    """Check that the recordings can be merged into the cassettes of notebooks, before anything runs.
+    """Check, before anything runs, that recordings can be merged into cassettes of notebooks.
 
     Cassettes of single runs are not checked.
 
