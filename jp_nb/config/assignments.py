@@ -71,7 +71,8 @@ def parse_assignment(text: str, current: Partial, *, layer: str = ASSIGNMENT_LAY
         assert isinstance(value, dict)  # JSON that begins with `{`
         return Change(read_partial(value, layer=layer))
 
-    # For example, `style.code.theme :+= "x"` has the path, the operators `:+`, and the value.
+    # For example, `style.code.theme :+= "x"` has the path, the operators `:+`, and the value. The
+    # equals sign after the path is the first one outside of brackets.
     equals_sign = find_path_end(text)
     left = text[:equals_sign].rstrip()
     right = text[equals_sign + 1 :]
@@ -119,7 +120,7 @@ def assign_setting(
         return Change(unsets=(path,))
 
     list_depth = find_list_depth(keys)
-    if list_depth is not None:
+    if list_depth is not None:  # `path` is in an item of a list: the change has the whole list
         change = set_in_list(keys, list_depth, value, current, extend=extend)
     elif extend:
         change = Change(build_partial(path, _extend(path, node, value, current)))
@@ -152,8 +153,8 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
         return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
     if node.kind == "map" and isinstance(value, dict):
-        unsets = (path,) if get_path(current, path) else ()
-        return Change(build_partial(path, value), unsets)
+        has_entries = bool(get_path(current, path))
+        return Change(build_partial(path, value), (path,) if has_entries else ())
 
     _check_fits_table(path, value, current)
     return Change(build_partial(path, value))
@@ -201,7 +202,8 @@ def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> 
 
     now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
-        if node.merge.annotated:  # the text may have a strategy: append to that of lower layers
+        # A text that may have a merge strategy is appended, also if a lower layer changes later.
+        if node.merge.annotated:
             return {"value": value, "strategy": "append"}
         return str(now or "") + value
 

@@ -1,8 +1,8 @@
 """Settings that other sources than the user may set.
 
 A source that sets a value without the user's consent could decide in the user's place. Each value
-that is not in the table therefore needs consent. Each entry of the table has the reason why its
-values are harmless.
+that is not in the table `ALLOWANCES` therefore needs consent. Each row of the table has the reason
+why its values are harmless. `stripped_settings.py` removes all other values of a source.
 
 Three sources are not the user:
 
@@ -25,11 +25,8 @@ from typing import Final, Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.early_constants import DEFAULT_MODEL
-from jp_nb.config.partials.partial import Partial, is_wrapper
-from jp_nb.config.partials.setting_leaves import select_settings
-from jp_nb.config.schema import SchemaNode
-from jp_nb.config.setting_paths import PathKeys, format_path
-from jp_nb.config.tree.ignored_settings import covers_keys, overlaps_keys
+from jp_nb.config.setting_paths import PathKeys
+from jp_nb.config.tree.ignored_settings import covers_keys
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
 
 AuthoritySource = Literal["record", "folder"]
@@ -82,7 +79,7 @@ _OFF_ONLY: Final = (
     "without `ask_user` the model could not ask, and the user would not notice."
 )
 _ASKS: Final = "A mode that asks: nothing happens without the user."
-_GRANTED: Final = "Only where a rule of the user grants this path to a tool."
+_GRANTED: Final = "Only where a rule of the user grants this path to a tool."  # no other source
 _ONLY_ASKING: Final = _only("ask", "edit")
 _LOCAL_PROVIDERS: Final = ("llamacpp", "ollama", "scripted")
 
@@ -184,7 +181,8 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     "interpolation": Allowance(_GRANTED),
     "values": Allowance(_GRANTED),
 }
-"""Allowances by path; `*` matches any key. The entry with the longest path applies."""
+"""Allowances by path; `*` matches any key. Of the rows at or above a setting, that with the longest
+path applies."""
 
 ALLOWANCE_TABLE: Final[Sequence[tuple[PathKeys, Allowance]]] = sorted(
     ((tuple(path.split(".")), allowance) for path, allowance in ALLOWANCES.items()),
@@ -210,11 +208,17 @@ def find_allowance(keys: Sequence[str]) -> Allowance:
     return _find_row(keys)[1]
 
 
-def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
-    """Return the test for values at `keys`.
+def is_tested_as_whole(keys: Sequence[str]) -> bool:
+    """Return True if the value at `keys` is tested as one value, even if it is a table."""
+    pattern, allowance = _find_row(keys)
+    return allowance.whole and len(pattern) == len(keys)
 
-    A row for a setting above them counts only if it accepts every value, or tests the whole table:
-    its test is not made for a part of the value.
+
+def find_value_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
+    """Return the test for values at `keys` from an untrusted `source`.
+
+    The row that applies may be for a setting above `keys`. Its test is not made for a part of that
+    setting, so it counts only if it accepts every value, or if the row tests the whole table.
     """
     pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
@@ -225,77 +229,10 @@ def _find_test(keys: Sequence[str], source: AuthoritySource) -> Accepts:
     return _none
 
 
-def has_authority(keys: Sequence[str]) -> bool:
-    """Return True if an untrusted record may set no value at `keys` or below.
-
-    Such a value could run code, contact a host, name a key, extend access, cost money, hide events,
-    pass for the user's own text, or change what the user is asked.
-    """
-    if _find_test(keys, "record") is not _none:
-        return False
-
-    below = [
-        allowance
-        for pattern, allowance in ALLOWANCE_TABLE
-        if len(pattern) > len(keys) and overlaps_keys(pattern, keys)
-    ]
-    return all(allowance.record is _none for allowance in below)
-
-
 def may_untrusted_record_unset(keys: Sequence[str]) -> bool:
     """Return True if an untrusted record may unset everything at `keys`.
 
     The state of a tool may not be unset, because tools are on by default.
     """
     is_state = any(covers_keys(pattern, keys) for pattern in _ENABLING)
-    return not is_state and _find_test(keys, "record") is not _none
-
-
-def strip_untrusted(
-    partial: Partial, source: AuthoritySource
-) -> tuple[Partial, dict[str, JsonValue]]:
-    """Return `partial` without values that an untrusted `source` may not set, and these by path."""
-    refused: dict[str, JsonValue] = {}
-
-    # Called for each setting and table. None is for a table: then its settings are tested.
-    def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
-        pattern, allowance = _find_row(keys)
-        is_whole = allowance.whole and len(pattern) == len(keys)
-        # A list, text, or map with its merge strategy, `{value, strategy}`, is one value.
-        is_table = isinstance(value, dict) and bool(value) and not is_wrapper(value, node)
-        if is_table and not is_whole:
-            return None
-
-        accepts = _find_test(keys, source)
-        if not accepts(value):
-            refused[format_path(keys)] = value
-            return False
-        return True
-
-    return select_settings(partial, is_allowed), refused
-
-
-OWN_SETTINGS: Final[Sequence[PathKeys]] = (("providers", "mcp", "*", "trust_read_only_hint"),)
-"""Settings that no file of a folder may switch on, not even with the user's consent."""
-
-
-def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
-    """Return `partial` without the settings that only the user's own files have, and their paths.
-
-    A value of `false` stays.
-    """
-    refused: list[str] = []
-
-    # As in `strip_untrusted`: None is for a table whose settings are tested.
-    def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
-        is_own = any(
-            len(pattern) == len(keys) and covers_keys(pattern, keys) for pattern in OWN_SETTINGS
-        )
-        if is_own and value is not False:
-            refused.append(format_path(keys))
-            return False
-
-        is_above = any(overlaps_keys(pattern, keys) for pattern in OWN_SETTINGS)
-        return None if is_above and isinstance(value, dict) else True
-
-    return select_settings(partial, is_allowed), refused
+    return not is_state and find_value_test(keys, "record") is not _none

@@ -16,11 +16,12 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model
-from jp_nb.config.authority import may_untrusted_record_unset, strip_untrusted
+from jp_nb.config.authority import may_untrusted_record_unset
 from jp_nb.config.known_settings import split_unknown
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.setting_paths import parse_path
+from jp_nb.config.stripped_settings import strip_untrusted
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_writing import canonical_json
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME

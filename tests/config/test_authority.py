@@ -10,11 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.config.authority import (
-    ALLOWANCES,
-    may_untrusted_record_unset,
-    strip_untrusted,
-)
+from jp_nb.config.authority import ALLOWANCES, may_untrusted_record_unset
+from jp_nb.config.stripped_settings import strip_untrusted
 from tests.kit.settings import Settings, setting, value_at
 
 MODEL = [

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.partials.setting_leaves import iter_settings
 from jp_nb.config.setting_paths import Element, format_path, parse_path
+from jp_nb.config.stripped_settings import strip_untrusted
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.changes.changed_paths import ChangedPaths
 from jp_nb.record.changes.claims import (
@@ -68,8 +67,8 @@ class RecordedSettings:
 
     def with_authority(self) -> dict[str, Any]:
         """Return the settings that an untrusted record may not set, by path."""
-        leaves = iter_settings(self._projection.partial())
-        return {path: value for path, value in leaves if has_authority(parse_path(path))}
+        _, refused = strip_untrusted(self._projection.partial(), "record")
+        return refused
 
     def stored_table(self) -> dict[str, Any]:
         """Return `table` in the form in which a file stores it."""

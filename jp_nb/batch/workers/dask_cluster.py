@@ -3,6 +3,13 @@
 `connect_to_cluster` starts a local cluster, or connects to the scheduler of another one. A
 `DaskCluster` knows what is specific to Dask. `dask_pool.py` decides which runs it executes.
 
+A task (`dask_task.py`) asks before it starts its run, because a run has effects, and Dask may start
+a task twice. The two sides talk through the scheduler:
+
+1. The task logs an event with a `StartRequest`, which `listen` receives.
+2. `answer_start_request` writes the answer as a *note*: an entry of the scheduler's metadata.
+3. The task reads the notes of its batch until it finds the answer, or the order to end (`cancel`).
+
 Source: https://distributed.dask.org/en/stable/.
 """
 
@@ -96,7 +103,9 @@ class DaskCluster:
                 await self._client.cancel([future], force=True)
 
     async def count_slots(self) -> int:
-        """Return the number of runs that the cluster executes at once, and some that wait.
+        """Return the number of runs that may be at the cluster: those that it executes, and a few.
+
+        The others wait at the scheduler, so that no worker is idle between two runs.
 
         Raises:
             UsageError: The versions of a worker differ from those of this machine.
@@ -203,7 +212,11 @@ class DaskCluster:
             await self._client.cancel(list(futures), force=True)
 
     async def free_workers(self, *, keeps_notes: bool) -> None:
-        """End what the batch leaves at the cluster: idle processes, and its notes."""
+        """End what the batch leaves at the cluster: idle processes, and its notes.
+
+        With `keeps_notes`, the notes stay: tasks of a killed batch still have to read in them that
+        they end.
+        """
         from jp_nb.batch.workers.dask_task import end_idle_processes
 
         with suppress(OSError):
@@ -227,6 +240,7 @@ async def connect_to_cluster(
     except ImportError as exc:
         raise UsageError("`--dask` needs Dask: `pip install 'jp-nb[dask]'`") from exc
 
+    # The user may have configured fewer messages, or none.
     kept_messages = config.get(MESSAGE_LOG)
     if kept_messages is None or kept_messages > MAX_KEPT_MESSAGES:
         kept_messages = MAX_KEPT_MESSAGES

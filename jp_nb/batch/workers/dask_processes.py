@@ -1,7 +1,8 @@
 """The worker processes of a Dask worker, which execute the runs of its tasks.
 
-Dask executes tasks in threads, so the processes are on an event loop in its own thread. A
-process stays for later runs until the batch or the Dask worker ends.
+`WorkerProcess` has a coroutine for a run. But Dask executes tasks in threads, so an event loop in
+another thread runs the coroutines, and a task waits for a future of its run. A process stays for
+later runs until the batch or the Dask worker ends.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -21,7 +22,12 @@ from jp_nb.batch.workers.worker_process import WorkerProcess
 
 @dataclass(frozen=True, slots=True)
 class ExecutingRun:
-    """A run that a process executes; `end` waits for it in any thread."""
+    """A run that a process executes.
+
+    Attributes:
+        process: The process, by which the task can end the run.
+        end: The end of the run. Any thread can wait for it.
+    """
 
     process: WorkerProcess
     end: Future[RunEnd]
@@ -79,7 +85,10 @@ class WorkerProcesses:
             process.kill()
 
     def end_idle(self) -> None:
-        """End the processes that execute no run."""
+        """End the processes that execute no run, at the end of a batch.
+
+        A process that still executes a run stays for another batch.
+        """
         with self._lock:
             idle = self._idle
             self._idle = []

@@ -2,7 +2,7 @@
 
 The pool knows nothing of files, budgets, or exit codes. It asks a `RunSource` for the next run,
 tells it of each start and end, and ends when the source has none. `notebook_batch.py` is
-the source of `jp-nb run`; a pool on other machines can serve the same source.
+the source of `jp-nb run`. `dask_pool.py` serves the same source on other machines.
 
 Source: `docs/many-notebooks.md`.
 """
@@ -28,7 +28,11 @@ class RunSource(Protocol):
         """Return the next run; None if no further run starts."""
 
     def start(self, spec: RunSpec, worker: int) -> bool:
-        """Note that a run starts on a worker. Return False if it must not start: it has no end."""
+        """Note that a run starts on the worker with this number.
+
+        Return False if it must not start, such as after an error of the log. Then `end` is not
+        called for it.
+        """
 
     def end(self, spec: RunSpec, end: RunEnd) -> None:
         """Note the end of a run."""

@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from jp_nb.config.aliases import MODEL_PATH
-from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model, strip_untrusted
+from jp_nb.config.authority import may_untrusted_record_unset, names_remote_model
 from jp_nb.config.known_settings import split_unknown
 from jp_nb.config.partials.partial import Partial, get_path
 from jp_nb.config.partials.partial_change import Change, unset_path
 from jp_nb.config.setting_paths import parse_path
+from jp_nb.config.stripped_settings import strip_untrusted
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.changes.change_budget import MAX_UNTRUSTED_WORK, TOO_MANY_CHANGES, Budget
 from jp_nb.record.changes.provenance import paths_overlap

@@ -12,11 +12,11 @@ from contextlib import suppress
 from functools import lru_cache
 
 from jp_nb.config.aliases import MODEL_PATH
-from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.layers import Layer, merge_layers
 from jp_nb.config.partials.partial import Partial, build_partial, get_path
 from jp_nb.config.partials.partial_change import apply_change
 from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.stripped_settings import strip_untrusted
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
 from jp_nb.session.configuration.requested_changes import (

@@ -15,8 +15,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from jp_nb.config.authority import strip_own_settings, strip_untrusted
 from jp_nb.config.layers import Layer
+from jp_nb.config.stripped_settings import strip_own_settings, strip_untrusted
 from jp_nb.storage.configuration.config_reading import DigestedLayer
 from jp_nb.storage.trust import PendingLeaf
 
