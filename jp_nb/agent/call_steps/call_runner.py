@@ -77,9 +77,9 @@ class CallRunner:
         self._turn = turn
         self._batch = batch
         self._screen = screen
-        # Until the user approves a plan, only tools that change nothing may run. This holds for the
-        # whole batch, also if one of its calls submits the plan: the model wrote the other calls
-        # before the user decided.
+        # In a turn that begins with a plan, only tools that change nothing may run until the user
+        # approves it. This holds for the whole batch, also if one of its calls submits the plan:
+        # the model wrote the other calls before the user decided.
         self._refuses_changes = turn.plan.is_pending
 
         self.approved = ApprovedChanges(batch.basis)
@@ -310,8 +310,8 @@ class CallRunner:
         The cell's thread may have kept a response for the journal. It is the response then, unless
         the call is `skipped`.
         """
-        # It was restarted, and ended before its tool started again. The effects of the earlier run
-        # remain, and the model has to know.
+        # Its tool may have run before a restart or a crash, and has not started again. The effects
+        # of that run remain, and the model has to know.
         if call.may_have_run and not call.state.ran:
             content = RAN_BEFORE_TEXT.format(content)
 
