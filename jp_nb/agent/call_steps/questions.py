@@ -63,8 +63,6 @@ class ToolQuestions:
     ) -> None:
         """Record the questions of `tool`, and wait for their outcomes, which `call` gets.
 
-        Models answer before the user is asked, because a model that fails ends the call.
-
         Raises:
             CallEnded: A required question has no answer, or the user stopped the turn.
         """
@@ -75,7 +73,7 @@ class ToolQuestions:
             label = SERVER_HEADER.format(tool.executor.server)
 
         group = InquiryGroup(call=call, tool=tool, needs=needs, batch=batch, label=label)
-        for question in needs.questions:
+        for question in needs.questions:  # `open` adds each to the group, and to the record
             self.inquiries.open(group, _open_to_model(tool, question))
 
         # A prompt may find out that no user is available after all. Then the questions that are
