@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.authority import ALLOWANCE_TABLE, Allowance, find_value_test
 from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
 from jp_nb.config.partials.partial_merge import merge_partials
+from jp_nb.config.partials.setting_leaves import iter_settings
 from jp_nb.config.setting_paths import Element, format_path, parse_path
-from jp_nb.config.stripped_settings import strip_untrusted
+from jp_nb.config.tree.ignored_settings import overlaps_keys
 from jp_nb.config.validation import validate_layer
 from jp_nb.record.changes.changed_paths import ChangedPaths
 from jp_nb.record.changes.claims import (
@@ -67,8 +69,8 @@ class RecordedSettings:
 
     def with_authority(self) -> dict[str, Any]:
         """Return the settings that an untrusted record may not set, by path."""
-        _, refused = strip_untrusted(self._projection.partial(), "record")
-        return refused
+        leaves = iter_settings(self._projection.partial())
+        return {path: value for path, value in leaves if _has_authority(parse_path(path))}
 
     def stored_table(self) -> dict[str, Any]:
         """Return `table` in the form in which a file stores it."""
@@ -207,3 +209,17 @@ class RecordedSettings:
 
 def _make_source(names: Sequence[str]) -> ChangeSource:
     return ChangeSource.named(*names, label=names[0].rpartition(":")[2])
+
+
+def _has_authority(keys: Sequence[str]) -> bool:
+    """Return True if an untrusted record may set no value at `keys` or below."""
+    accept_nothing = Allowance("").record
+    if find_value_test(keys, "record") is not accept_nothing:
+        return False
+
+    below = [
+        allowance
+        for pattern, allowance in ALLOWANCE_TABLE
+        if len(pattern) > len(keys) and overlaps_keys(pattern, keys)
+    ]
+    return all(allowance.record is accept_nothing for allowance in below)
