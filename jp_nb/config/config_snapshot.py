@@ -31,27 +31,33 @@ class ConfigSnapshot:
     """Values that are restored where something is unset."""
     config: AppConfig = field(default_factory=AppConfig)
     is_in_workspace: IsInWorkspace = is_path_in_workspace
-    """Returns True if the URL of an attachment is in the workspace. The default follows no links.
+    """Returns True if the URL of an attachment is in the workspace.
+
+    A tool may propose a change of the configuration, such as another attachment. A file outside of
+    the workspace then needs the user (`proposal.py`). The default compares paths without following
+    links; a session passes a function that follows them.
     """
 
     @cached_property
     def values(self) -> Partial:
         """The effective configuration with defaults, and with models in place of aliases."""
         dumped = self.config.model_dump(mode="json", exclude_none=True)
-        return resolve_references(dumped, self.config.providers.llm.aliases)[0]
+        resolved, _unknown_names = resolve_references(dumped, self.config.providers.llm.aliases)
+        return resolved
 
     def complete_model_ids(self, delta: Partial) -> Partial:
         """Return `delta`, settings to merge into this configuration, with complete model ids.
 
-        For example, `{name = "claude-opus"}` gets the provider of the current model. The merge
-        itself could not do that if the current id is an alias, or only the default.
+        For example, `{name = "claude-opus"}` gets the provider of the current model. If the current
+        id is written as a table, the merge adds its keys. If it is an alias or a text, or is only
+        the default, the merge would replace it, so the keys are added here.
         """
 
         def complete(keys: PathKeys, value: JsonValue) -> JsonValue:
             written = look_up(self.partial, keys)
             current = look_up(self.values, keys)
-            can_merge = isinstance(written, dict)
-            if isinstance(value, dict) and not can_merge and isinstance(current, dict):
+            is_merged_later = isinstance(written, dict)
+            if isinstance(value, dict) and not is_merged_later and isinstance(current, dict):
                 return {**current, **value}
             return value
 

@@ -18,20 +18,31 @@ class Directive:
     """One configuration change from an option."""
 
     kind: DirectiveKind
-    """`cfg` is `-c`, `no_cfg` `-C`, `tool` `-t`, `no_tool` `-T`, and `attach` `-a`."""
+    """The options, and what they change:
+
+    - `cfg`, for `-c`, sets values. `no_cfg`, for `-C`, undoes such a change.
+    - `unset` removes a value, so that its default is used again.
+    - `tool`, for `-t`, switches a tool on, and `no_tool`, for `-T`, off.
+    - `attach`, for `-a`, adds an attachment.
+    """
     text: str
     """For `cfg` and `no_cfg` an assignment, a JSON object, or the name of a configuration file. For
     `unset` a path, for tools a name or "" for all, for `attach` the attachment."""
 
 
 def parse_tool_choice(*uses: str | bool | None) -> str | None:
-    """Return the value of `assistant.tool_choice` for `uses`; None for the configured one.
+    """Return the value of `assistant.tool_choice` for the options `-u` and `-U`.
 
-    A use is the name of the tool that the model has to call first, True for any tool, False for
-    none, or None, which is ignored.
+    Args:
+        uses: One value for each of the options: the name of the tool that the model has to call
+            first (`-u NAME`), True for any tool (`-u`), or False for none (`-U`). None is an option
+            that is not given.
+
+    Returns:
+        The value, or None without an option: the configured value is used.
 
     Raises:
-        UsageError: There is more than one, or a name is empty.
+        UsageError: More than one option is given, or a name is empty.
     """
     match [use for use in uses if use is not None]:
         case []:

@@ -3,6 +3,9 @@
 A merge of settings cannot change an item of a list. So the change has the whole list with its new
 item, and replaces the list.
 
+An item is named by its number, from 0. Elsewhere a path can also name an item by its value in
+brackets, as in `labels["draft"]`; such a key is an `Element`. Here it is refused.
+
 The type of a value is its *node* in the schema (`schema.py`); values in free JSON have the node
 `JSON`.
 
@@ -26,7 +29,8 @@ from jp_nb.errors import ConfigError
 def find_list_depth(keys: Sequence[str]) -> int | None:
     """Return the number of keys of the first list above the last key; None if there is none.
 
-    It is 2 for `assistant.instructions.0.title`: the list is `assistant.instructions`.
+    It is 2 for `assistant.instructions.0.title`: the list is `assistant.instructions`. If only the
+    last key is a list, the list itself is set, which a merge can do.
     """
     for depth in range(1, len(keys)):
         above = node_at(keys[:depth])
@@ -56,6 +60,8 @@ def set_in_list(
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
 
+    # The schema has a node below a list only for an index or an `Element`, so other keys, which
+    # `int` could not read, are refused before.
     if isinstance(key, Element) or int(key) >= len(items):
         has = f"the list has {len(items)}" if items else "the list is empty"
         raise ConfigError(

@@ -39,6 +39,7 @@ _fields_of: dict[type[BaseModel] | None, dict[str, SchemaNode]] = {}
 """Nodes of the fields of each table, created on first use.
 
 All nodes of a table share these, because a table can contain itself: a parameter has parameters.
+Other kinds have no fields; they share the empty entry of None.
 """
 
 
@@ -54,7 +55,8 @@ class SchemaNode:
         optional: True if the value can be None.
         table: The pydantic model of a table; None for other kinds.
         merge: The merge rule.
-        tagged: True for a union of a table and other types (`TABLE_OR_PLAIN_FORM`).
+        tagged: True if the union has the discriminator `TABLE_OR_PLAIN_FORM`, for a table or
+            another value. Pydantic then adds the form that it read to the location of an error.
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
@@ -91,9 +93,10 @@ class SchemaNode:
 
     @cached_property
     def shorthands(self) -> list[Callable[[Any], Any]]:
-        """Functions that normalize all accepted forms, in the order of their use.
+        """Functions that turn short forms of the value into its full form, in the order of use.
 
-        Pydantic runs the last one first.
+        A layer of the configuration is read with them before its tables are validated by parts
+        (`layer_reading.py`). The order is that of pydantic, which runs the last validator first.
         """
         validators = [item for item in self._metadata if isinstance(item, BeforeValidator)]
         return [cast(Callable[[Any], Any], item.func) for item in reversed(validators)]
@@ -237,7 +240,8 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 def mark_items(keys: Sequence[str]) -> PathKeys:
     """Return `keys`, of which only those that are items of lists remain an `Element`.
 
-    `parse_path` also returns an `Element` for a key of a map that is written in brackets.
+    A key of a map may be written in brackets, as in `labels["a.b"]`, so `parse_path`, which does
+    not use the schema, returns an `Element` for it too.
     """
     marked: list[str] = []
     for depth, key in enumerate(keys):

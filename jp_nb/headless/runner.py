@@ -132,7 +132,9 @@ def run_notebook(
     refuse_unsafe_target(target)
 
     notebook = read_notebook(path)
-    lift_carrier(notebook.metadata)  # another runner may have left the record in a widget
+    # A *carrier* is a widget that holds the record where nothing else can write the metadata. If
+    # the notebook was run by another program, such as nbconvert, the record is still in there.
+    lift_carrier(notebook.metadata)
     taken_over = count_entries(read_carrier(notebook.metadata), with_headless=True)
 
     if parameters:
@@ -154,6 +156,7 @@ def run_notebook(
         events_file = Path(folder).resolve() / "events.jsonl"
         environment[environment_module.EVENTS_VARIABLE] = str(events_file)
 
+        # The kernel reads the cells from this file, and reports its edits of them as events.
         cells_file = Path(folder).resolve() / "cells.json"
         environment[environment_module.CELLS_VARIABLE] = str(cells_file)
         cells = RunCells(notebook, events_file, run_inserted=run_inserted)
@@ -164,6 +167,7 @@ def run_notebook(
             notebook, limits=limits, events=events_file, bounds=bounds, cells=cells
         )
         failure = _execute(execution, path, target, environment)
+        # `settings` may name a cassette that the run did not use.
         events = read_events(events_file, settings)
 
     return RunResult(
@@ -232,6 +236,8 @@ def _execute(
     """Run all cells of the notebook at `path`, and write it to `target`; return its failure.
 
     Errors of the user, such as a kernel that is not installed, are raised, and nothing is written.
+    Ctrl+C interrupts the running cell, and is raised as `KeyboardInterrupt` after the notebook is
+    written.
     """
     notebook = execution.client.nb
     failure = None
@@ -260,11 +266,15 @@ def _execute(
         # An interrupt before the first cell leaves the file unchanged.
         if execution.began or not execution.interrupts:
             write_result(execution.client, target, path)
+
+            # A carrier that the run has left, and that cannot be read, has lost its entries.
             damaged = find_unreadable_carriers(notebook.metadata)
             if failure is None and any(state not in damaged_before for state in damaged):
                 failure = CellFailure(None, "StorageError", INCOMPLETE_RECORD)
 
-            with suppress(OSError, StorageError):  # recovered when the notebook is opened
+            # The entries of the journal are in the notebook now. A journal that remains here is
+            # recovered when the notebook is opened.
+            with suppress(OSError, StorageError):
                 written = as_object(notebook.metadata.get(RECORD_KEY))
                 remove_written(JournalFolder(), written, notebook=str(path))
 

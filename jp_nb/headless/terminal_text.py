@@ -1,6 +1,9 @@
 """Make the text of notebooks and of messages safe for a terminal.
 
-Secrets are hidden before a text is cut, because a partial API key is not recognized.
+`format_terminal_text` is for cells and outputs, which the user sees as they are in the notebook.
+`format_text` and `format_one_line` are for messages of reports and logs, such as errors, which
+others may read: they hide secrets, before the text is cut, because a partial API key is not
+recognized.
 
 Source: `docs/ci.md`.
 """
@@ -42,4 +45,5 @@ def format_one_line(text: str, *, limit: int = 200) -> str:
 
 
 def _hide_secrets(text: str) -> str:
+    # Without colors, which may split a key.
     return hide_secrets(plain(text, limit=sys.maxsize))

@@ -22,7 +22,8 @@ def sort_keys(value: JsonValue) -> JsonValue:
 def same_json(one: JsonValue, other: JsonValue) -> bool:
     """Return True if two values are equal after a page has stored them.
 
-    A page turns `1.0` into `1`, and an unpaired surrogate into U+FFFD.
+    A page has all numbers as doubles: it turns `1.0` into `1`, and rounds large integers. It turns
+    an unpaired surrogate into U+FFFD.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():

@@ -56,8 +56,8 @@ class McpSource(ToolSource):
         definitions: The tools as the server listed them last.
     """
 
-    run: RunMode = "ask"
-    discovers = True
+    run: RunMode = "ask"  # the default of its tools
+    discovers = True  # all tools of the server are found, also if no setting names them
     start_timeout_s = 0  # the connection has other limits, which do not count the user's time
 
     def __init__(self, server_name: str, settings: McpServer, host: ServerHost) -> None:
@@ -259,7 +259,10 @@ class McpSource(ToolSource):
         }
 
     def _make_tool(self, name: str, definition: McpDefinition) -> Tool:
-        """Return the tool of `definition`; the same one until the server changes it."""
+        """Return the tool of `definition`; the same object until the server changes it.
+
+        Another object would be another tool: permissions for the turn would end.
+        """
         known = self._tools.get(name)
         if known is not None:
             known_definition, known_tool = known
@@ -276,6 +279,7 @@ class McpSource(ToolSource):
             output_schema=definition.tool.output_schema,
             check=definition.check_arguments,
         )
+        # Kept rules of the user end when the server's settings or its definition change.
         tool.server_entry = hash_json([self.entry_digest, definition.digest])
 
         # Nothing checks the hints of a server, so each counts only if the user has allowed it.

@@ -12,6 +12,7 @@ from typing import Final
 
 from jp_nb.notebook.magic_options import MagicOption, make_directive_option
 
+# `%jp config` has this option too.
 NO_CFG_OPTION: Final = make_directive_option(
     "no_cfg",
     ("-C", "--no-cfg"),
@@ -57,7 +58,8 @@ ASK_OPTIONS: Final = (
         takes="FILE",
         offers="attachment",
     ),
-    # `tool_uses` has the name of a tool, True for any tool, or False for none.
+    # Both add to `tool_uses`, which then has the name of a tool, True for any tool, or False for
+    # none. `parse` gets the flag, and the text after it or None.
     MagicOption(
         ("-u", "--tool-use"),
         "require a tool call in the first request of this turn; without a name, of any tool",

@@ -27,19 +27,21 @@ class BoundedText:
         """Append `text`."""
         lines, newline, last_line = (self._line + text).rpartition("\n")
         if "\r" in lines:
-            lines = "\n".join(map(_cut_visible_part, lines.split("\n")))
+            lines = "\n".join(map(_get_visible_part, lines.split("\n")))
         self._append(lines + newline)
 
         # A final carriage return stays: it takes effect when more text arrives.
         start = last_line.rstrip("\r").rfind("\r") + 1
         self._line = last_line[start:]
+
+        # A longer line would not be bounded. Its beginning can then not be overwritten any more.
         if len(self._line) > MAX_OUTPUT_TEXT_CHARS:
             self._append(self._line)
             self._line = ""
 
     def __str__(self) -> str:
         """Return the text, with a note in place of omitted characters."""
-        line = _cut_visible_part(self._line)
+        line = _get_visible_part(self._line)
         tail = "".join(self._tail)[-MAX_OUTPUT_TEXT_CHARS:]
         omitted = self._total_chars - len(self._head) - len(tail)
         gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
@@ -73,6 +75,6 @@ class BoundedText:
             self._tail_chars = MAX_OUTPUT_TEXT_CHARS
 
 
-def _cut_visible_part(line: str) -> str:
+def _get_visible_part(line: str) -> str:
     """Return the part of a line after its last carriage return, except one at its end."""
     return line.rstrip("\r").rpartition("\r")[-1]

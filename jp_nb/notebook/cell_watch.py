@@ -26,7 +26,7 @@ class CellWatch:
     kernel must stay busy.
 
     Attributes:
-        cells: The running cells, and those that have ended unseen.
+        cells: The running cells, and those that have ended while no page showed their outputs.
         send: The method of the session that `record_and_send` replaces; None if the kernel has no
             session.
     """
@@ -35,7 +35,7 @@ class CellWatch:
         self._kernel = kernel
         self._publish: Callable[..., None] = kernel._publish_status
         self.cells = RunningCells()
-        self.cells.begin(kernel.get_parent("shell"))
+        self.cells.begin(kernel.get_parent("shell"))  # the cell that installs the watch
 
         session = getattr(kernel, "session", None)
         self.send: Callable[..., Any] | None = getattr(session, "send", None)
@@ -73,15 +73,17 @@ class CellWatch:
             if status != "idle" or running is None or not request_id:
                 return self._publish(status, channel, parent)
 
-            # JupyterLab 4.3 and later ignore the status after some types of requests
-            # (`untracked_message_types`), but still end the request by its id.
+            # The page needs this `idle`, to end the request by its id. But JupyterLab 4.3 and later
+            # do not show the status of some types of requests (`untracked_message_types`), so it
+            # is published as if it were of such a type.
             header = {**request["header"], "msg_type": "kernel_info_request"}
             self._publish(status, channel, {**request, "header": header})
-            # Other pages and servers use every status.
+
+            # Other pages and servers show every status, so the kernel says again that it is busy.
             self._publish("busy", "shell", running.request)
 
     def record_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a message as `Session.send` does, and add an output to its cell."""
+        """Send a message as `Session.send` does. If it is an output, add it to its cell."""
         assert self.send is not None
         with self.cells.recording(Published.read(message, *args, **kwargs)):
             return self.send(stream, message, *args, **kwargs)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 
 from jp_nb.config.secrets.api_keys import KEY_WITH_PREFIX, hide_credentials
-from jp_nb.config.secrets.replacements import NOT_SHOWN, redact_secret
+from jp_nb.config.secrets.replacements import redact_secret
 from jp_nb.config.secrets.secret_names import is_secret_name
 
 _STRING_PREFIXES = "bfruBFRU"
 
-# The parts of an assignment in Python, JSON, YAML, or on a command line.
+# The parts of an assignment in Python, JSON, YAML, or on a command line. Between the name and the
+# value can be the end of a quoted key, as in `environ["TOKEN"] =`, and a type, as in
+# `token: str =`. All parts have a maximum length, so that the search in a long text stays fast.
 _NAME = r"(?<![\w-])(?P<name>[A-Za-z_][\w-]{0,99})"
 _TYPE = r"(?:[ \t]{0,8}:[ \t]{0,8}[\w.|\[\], ]{1,60}?)?"
 _ASSIGNMENT = rf"(?P<assignment>[\"']?\]?{_TYPE}[ \t]{{0,8}}[=:][ \t]{{0,8}})"
@@ -22,6 +24,7 @@ _QUOTED_VALUE = (
     r"'''(?:[^'\\]|\\.|'(?!'')){1,5000}'''"
     r'|"(?:[^"\\\n]|\\.){1,5000}"|' + r"'(?:[^'\\\n]|\\.){1,5000}')"
 )
+# A value without quotes. The end excludes calls and lookups, as in `token = read()`.
 _BARE_VALUE = r"[^\s\"'(),;\[\]{}<>=]{4,1000}(?![\w(.\[])"
 
 _ASSIGNMENT_IN_CODE = re.compile(f"{_NAME}{_ASSIGNMENT}(?P<value>{_QUOTED_VALUE})", re.DOTALL)
@@ -33,9 +36,9 @@ _MAGIC_LINE = re.compile(r"^[ \t]*[%!#].*", re.MULTILINE)
 
 
 def hide_secrets(text: str, *, code: bool = False) -> str:
-    """Return `text` without API keys and the values of secret names, as in `password = "…"`.
+    """Return `text` with a replacement for each API key and each value of a secret name.
 
-    `NOT_SHOWN` replaces each of them. The number of lines stays the same.
+    The number of lines stays the same: the replacement of a secret has its line breaks.
 
     Args:
         text: Any text, such as the output of a cell.
@@ -62,8 +65,7 @@ def _hide_value(found: re.Match[str]) -> str:
     value = found["value"]
 
     is_count = name.lower().endswith("tokens")  # such as `tokens: 4096`
-    is_hidden_already = NOT_SHOWN.startswith(value)
-    if is_count or is_hidden_already or not is_secret_name(name):
+    if is_count or not is_secret_name(name):
         return found[0]
 
     opening = _OPENING_QUOTE.fullmatch(value)

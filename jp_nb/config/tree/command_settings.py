@@ -1,5 +1,7 @@
 """A command line as a setting: a tool of the user, or a formatter of arguments.
 
+When a configuration is read, `ShortTable` calls `expand` for a value that is not a table.
+
 Source: `docs/configuration.md`.
 """
 

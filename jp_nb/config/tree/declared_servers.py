@@ -23,6 +23,7 @@ SERVERS_PATH: Final = "providers.llm.servers"
 _DECLARED_SERVERS: set[str] = set()
 _SERVER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _RESERVED_NAMES: Final = frozenset({"aliases", "servers"})
+"""The fields of `providers.llm` that are no providers."""
 
 
 def check_server_name(name: str) -> str:

@@ -1,4 +1,7 @@
-"""The settings that only JP has. JP is another program that reads the same files."""
+"""The settings that only JP has. JP is another program that reads the same files.
+
+They are dropped when a file or a variable is read, so that a configuration of JP works unchanged.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
 """Model ids: `PROVIDER/NAME` as a text or a table, or an alias of one.
 
 An alias names another model id (`providers.llm.aliases`). It is resolved later (`aliases.py`), so
-here any word is one.
+here any word without `/` is one.
+
+A provider is built in, or a server that the user has named (`named_servers.py`). `PROVIDER_NAMES`
+are all names of built-in providers that JP knows; of these, only `AVAILABLE_PROVIDERS` can be used
+in a notebook, so only these are suggested. A server counts if any configuration that this process
+has read declares it (`declared_servers.py`).
 
 Source: `docs/configuration.md`.
 """
@@ -56,6 +61,8 @@ class ModelId(ConfigTable):
 
 def read_model_id(value: Any) -> Any:
     """Convert `provider/name` to a table. Return an alias or a table as it is.
+
+    The parts are checked here too, because some callers do not validate the table as a `ModelId`.
 
     Raises:
         ValueError: `value` has another type, is empty, or has an invalid provider or name.

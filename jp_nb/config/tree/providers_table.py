@@ -35,6 +35,9 @@ def _check_alias(value: str) -> str:
 class Llm(ProviderTable):
     """Providers by name, named servers, and aliases of models."""
 
+    # `ProviderTable` has a field for each built-in provider with settings, such as `anthropic`. A
+    # model id can name a server like a provider.
+
     servers: dict[Annotated[str, AfterValidator(check_server_name)], Server] = Field(
         default_factory=dict
     )
@@ -46,7 +49,7 @@ class Llm(ProviderTable):
     """Models by alias. An alias can name another alias."""
 
     def list_names(self) -> tuple[str, ...]:
-        """Return the names of the available providers, and of the configured servers."""
+        """Return the names that can begin a model id: usable providers, and configured servers."""
         return (*AVAILABLE_PROVIDERS, *sorted(self.servers))
 
     def get_settings(self, name: str) -> ProviderConfig | None:
@@ -57,10 +60,13 @@ class Llm(ProviderTable):
         return self.servers.get(name)
 
     def require(self, name: str) -> None:
-        """Check that there is a provider or server `name`.
+        """Check that `name`, the first part of a model id, is a provider or server of this table.
+
+        A model id is read without a configuration, so it may name a server that only another
+        configuration of this process has (`declared_servers.py`).
 
         Raises:
-            ConfigError: A server of this name is not in the configuration.
+            ConfigError: No server of this name is in the configuration.
         """
         if name not in PROVIDER_CLASSES and name not in self.servers:
             known = f"; configured: {', '.join(sorted(self.servers))}" if self.servers else ""

@@ -57,7 +57,10 @@ def make_background_request() -> Request:
 
 
 class RequestOverrides(ConfigTable):
-    """Overrides of `assistant.request` for a separate task. Unset settings are inherited."""
+    """Overrides of `assistant.request` for a separate task, such as the answer to a question.
+
+    Unset settings are inherited. The limits of a whole turn are not overridden.
+    """
 
     max_retries: Count | None = None
     """Maximum number of retries of a failed request."""

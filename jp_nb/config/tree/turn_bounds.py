@@ -76,5 +76,8 @@ def parse_bound(text: str, *, allows_last_compaction: bool = True) -> TurnBound:
 
 
 def make_bound_error(value: object, or_last: str = "") -> ValueError:
-    """Return the error for a `value` that is no bound. `or_last` is another expected value."""
+    """Return the error for a `value` that is no bound, such as a list in a setting.
+
+    `or_last` ends the list of expected values.
+    """
     return ValueError(f"{_EXPECTED}{or_last}, {describe_found(value)}")

@@ -17,9 +17,13 @@ _SECRET_PREFIX_CHARS = 4
 
 
 class UnexpectedValueError(ValueError):
-    """Raised for a value that a setting does not accept; `expected` has the accepted ones.
+    """Raised for a value that a setting does not accept.
 
-    `cause` is the reason, if it is not `value` itself.
+    Attributes:
+        expected: The accepted values, in words. The message begins with "expected", and ends with a
+            description of `value`, or with `found`.
+        cause: The reason, such as "'aliases' cannot be the name of a server". With a cause, the
+            message begins with it, and does not describe the value.
     """
 
     def __init__(
@@ -43,7 +47,10 @@ def shorten_for_error(text: str) -> str:
 
 
 def describe_found(value: object, path: str = "") -> str:
-    """Return `found …` for an error message, without contents of tables and without secrets."""
+    """Return `found …` for an error message, without contents of tables and without secrets.
+
+    `path` is the setting, whose name may tell that the value is a secret.
+    """
     match value:
         case dict() | BaseModel():
             return "found a table"

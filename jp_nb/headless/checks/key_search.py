@@ -1,4 +1,8 @@
-"""Find API keys, and values of secret environment variables, in the texts of files."""
+"""Find API keys, and values of secret environment variables, in the texts of files.
+
+A key is found by its form alone. The value of a variable is found by a `Redactor`, which also
+recognizes it in the escapes of JSON or URLs, and in Base64.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,7 @@ class KeySearch:
 
     def find(self, text: str) -> Iterator[str]:
         """Yield a description of each secret in `text`, with at most the beginning of a key."""
+        # Image data contains words of any form, but not a given value by chance.
         is_image_data = len(text) >= MIN_BASE64 and _BASE64.fullmatch(text) is not None
         if not is_image_data:
             yield from _find_possible_keys(text)
@@ -61,7 +66,11 @@ class KeySearch:
                 yield Finding(f"line {number}", f"contains {secret}")
 
     def hide(self, text: str) -> str:
-        """Return `text` without keys and control characters. Hide keys before a text is cut."""
+        """Return `text` without keys, values of secret variables, and control characters.
+
+        If only a part of the text is to be shown, call this with the whole text: a key that is cut
+        is not found any more.
+        """
         text = hide_api_keys(plain(text, limit=len(text)))
         for redactor in self._secrets.values():
             text = redactor.hide(text)
@@ -78,7 +87,7 @@ def _is_path(value: str) -> bool:
 def _find_possible_keys(text: str) -> Iterator[str]:
     """Yield a description of each API key in `text`, by its form alone."""
     visible = text
-    if "\x1b" in text:  # colors of a terminal may split a key
+    if "\x1b" in text:  # colors of a terminal may split a key; `plain` removes them
         visible = plain(text, limit=len(text))
 
     for key in dict.fromkeys(find_api_keys(visible)):

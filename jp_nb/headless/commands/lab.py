@@ -22,7 +22,11 @@ _STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
 
 def open_in_lab(notebook: Path) -> int:
-    """Open `notebook` in JupyterLab, and return its exit code, or that of its signal."""
+    """Open `notebook` in JupyterLab, wait until it ends, and return an exit code.
+
+    It is that of JupyterLab. If a signal stopped JupyterLab, it is 0 for Ctrl+C, and otherwise
+    the code that a shell gives for the signal.
+    """
     print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
     allowed = []
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -33,13 +37,11 @@ def open_in_lab(notebook: Path) -> int:
 
 
 def _run_lab(command: Sequence[str]) -> int:
-    """Run JupyterLab until it ends."""
     with _forward_signals() as received:
         code = subprocess.call(command)
 
     if not received:
         return code
-    # Ctrl+C is the normal end. Other signals give the exit code that a shell gives them.
     return 0 if received[0] == signal.SIGINT else 128 + received[0]
 
 

@@ -24,7 +24,11 @@ from jp_nb.toolkit.builtin.notebook import NOTEBOOK_TOOLS, TOOLSET
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print the conversation, and return 1 if it is damaged."""
+    """Print the conversation, and return 1 if it is damaged.
+
+    A damaged conversation is also shown: malformed entries are kept, listed as its `damage`, and
+    named on stderr. `others` are the notebook's conversations that are not active.
+    """
     document = read_record(require_notebook(options.notebook), tolerant=True)
     stream = document.conversation
 
@@ -34,12 +38,15 @@ def show(options: argparse.Namespace) -> int:
     elif not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} contains no conversation")
     elif options.timeline is not None:
-        number = None if options.timeline == -1 else options.timeline  # -1: without a number
+        # -1 stands for `--timeline` without a number, which shows the last turn.
+        number = None if options.timeline == -1 else options.timeline
         timeline = read_timeline(find_shown_turn(stream, number))
         print(render_timeline(timeline).text)
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
+        # The log names a switch of all tools of a set by the set. The only toolset that is known
+        # without a kernel is the built-in one.
         toolsets = {TOOLSET: tuple(NOTEBOOK_TOOLS)}
         print(render_log(document, read_turns(stream), toolsets=toolsets).text)
 

@@ -32,6 +32,7 @@ def make_socket_folder(spec: KernelSpec) -> Path | None:
     files), another program starts it, perhaps elsewhere, this is Windows, or the path would be too
     long.
     """
+    # A provisioner in the kernel spec starts the kernel in its own way, perhaps on another machine.
     is_here = "kernel_provisioner" not in spec.metadata and _is_plain_ipython(spec.argv)
     if os.name != "posix" or not is_here:
         return None

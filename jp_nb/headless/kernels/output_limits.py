@@ -1,5 +1,8 @@
 """Limit the output of each cell of an unattended run, which no user would stop.
 
+The client of the kernel (`kernel_client.py`) has an `OutputLimit`, and asks it before it adds an
+output to a cell. It knows cells by their index, which changes when cells are added or deleted.
+
 Source: `docs/many-notebooks.md`.
 """
 
@@ -15,7 +18,7 @@ V = TypeVar("V")
 
 
 class OutputLimit:
-    """The limit of the output of each cell, which the client knows by its index.
+    """The limit of the output of each cell of one notebook.
 
     The first output beyond `max_chars` is cut, with a note below it. Further ones are dropped,
     except for errors. None is no limit. `warnings` gets a line about each cell that is cut.
@@ -27,7 +30,7 @@ class OutputLimit:
         self._sizes: dict[int, int] = {}  # characters of output, by the index of the cell
 
     def clear(self, cell_index: int) -> None:
-        """Forget the outputs of a cell, which may then have new ones."""
+        """Start to count from 0, because the outputs of a cell were cleared."""
         self._sizes.pop(cell_index, None)
 
     def move_cells(self, moved: Mapping[int, int | None]) -> None:

@@ -1,5 +1,10 @@
 """Write the lines of a report about recorded, replayed, and unused exchanges of cassettes.
 
+An *exchange* is a request to a model and its response. Exchanges have numbers, from 0, in the order
+of the cassette. A `CassetteUse` tells how a run has used one cassette: the numbers of replayed
+exchanges (`used`), the number of those that it recorded (`added`), and if it records a whole new
+cassette (`is_new`), which replaces an earlier file.
+
 Source: `docs/cassettes.md`.
 """
 
@@ -33,6 +38,7 @@ def format_cassettes(report: RunReport) -> list[str]:
 
     for path, use in uses.items():
         total = len(_list_replayable(path, use))
+        # If some are not used, `format_unused_exchanges` has the numbers.
         if use.used and len(use.used) == total:
             lines.append(f"{total} of {format_exchange_count(total)} of {path.name} used")
 
@@ -40,7 +46,7 @@ def format_cassettes(report: RunReport) -> list[str]:
 
 
 def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
-    """Yield a line if the run has recorded, or was to record, into the cassette."""
+    """Yield a line if the run has recorded exchanges, or should have: it made no request."""
     shown = path
     if path.is_relative_to(Path.cwd()):
         shown = path.relative_to(Path.cwd())

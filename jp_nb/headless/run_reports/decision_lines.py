@@ -1,5 +1,8 @@
 """Write the lines of a report about open decisions, and about answers that a run did not use.
 
+A *decision* is a consent or an answer of the user that a tool call needs. In an unattended run, an
+answers file prepares them; a decision without an answer is *open* (`undecided`).
+
 An answer prepares a decision by its `key`: section, tool, and the id of a question. Several answers
 may have one key, each for a call with exact `arguments`: their `identity` differs.
 
@@ -64,7 +67,8 @@ def find_misspelled_answers(events: RunEvents, answers: AnswersFile) -> dict[Ans
     misspelled: dict[AnswerKey, AnswerKey] = {}
 
     for unused in answers.select_run(None).answers:
-        if unused.identity in events.used_answers or unused.key in events.undecided:
+        is_spelled_right = unused.key in events.undecided  # but it is for other arguments
+        if unused.identity in events.used_answers or is_spelled_right:
             continue
 
         name = _format_key_path(unused.key)

@@ -1,5 +1,11 @@
 """Write the lines about a notebook test that failed: its cells, and the decisions it left open.
 
+In a test, no user can answer. A *decision* is a consent or an answer that a tool call needs:
+
+- Without a prepared answer it is *open*; the report lists it as `undecided`.
+- An optional question gets its default without a user (its end is "automatic"). It also counts as
+  `unanswered`, because no user has answered it.
+
 Source: `docs/ci.md`.
 """
 
@@ -17,7 +23,8 @@ def format_failures(report: RunReport, *, strict: bool) -> Iterator[str]:
     """Yield the lines of the failure; none if the test passes.
 
     These are the failed cells, with advice if an answers file could have prepared their decisions.
-    With `strict`, a run without a failed cell fails if it needed the user.
+    With `strict`, a run without a failed cell fails if it needed the user. If a cell failed, the
+    lines about it have its open decisions.
     """
     failed = [cell for cell in report.cells if cell.status == "failed"]
     for cell in failed:

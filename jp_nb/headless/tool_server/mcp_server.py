@@ -1,7 +1,12 @@
 """The MCP server of `jp-nb mcp`: it lists the served tools, and answers the calls of clients.
 
 Definitions have the schemas and descriptions that models get. Calls and questions of a client are
-not in any record. The client asks its user the questions of a tool (`question_exchange.py`).
+not in any record. A `ToolServer` answers the requests of clients, and a `ToolRunner`, the *host* of
+the tools, runs the tools.
+
+A tool that asks questions runs again with the answers, until it asks no more. `QuestionState` has
+the answers so far (`client_questions.py`). The client asks its user the questions that one run
+asked (`question_exchange.py`).
 
 `serve_command.py` runs the server, over stdin and stdout or over HTTP.
 
@@ -50,7 +55,7 @@ TOO_MANY_ROUNDS: Final = (
 
 
 class ToolRunner(Protocol):
-    """The tools that are served, in this process or in a kernel.
+    """The host of the served tools: `ToolHost` in this process, or `KernelTools` for a kernel.
 
     Attributes:
         refused: The reasons why tools are not offered, by their names. `load` sets it.
@@ -89,7 +94,7 @@ def print_notice(text: str) -> None:
 
 
 def make_server(source: str, tools: ToolServer) -> Server[Any]:
-    """Return the MCP server of `tools`, with the name of the module or notebook.
+    """Return the MCP server of `tools`, named for `source`, the path of the module or notebook.
 
     The library seals the state of a call before a client gets it, and checks the seal when it comes
     back: a client cannot change it.
@@ -111,7 +116,11 @@ def make_server(source: str, tools: ToolServer) -> Server[Any]:
 
 
 class ToolServer:
-    """Answers the requests of clients. They wait until `set_host` offers the tools."""
+    """Answers the requests of clients. They wait until `set_host` offers the tools.
+
+    A client may send requests as soon as the server runs, but the tools are only known when the
+    module is imported, or the kernel has started.
+    """
 
     def __init__(self) -> None:
         self._host: asyncio.Future[ToolRunner] = asyncio.get_running_loop().create_future()
@@ -168,7 +177,7 @@ class ToolServer:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         try:
             return await self._call(Client(context), params)
-        except CallEnded as end:
+        except CallEnded as end:  # the user declined a question
             return make_text_result(end.content, is_error=end.is_error)
         except ToolError as exc:
             print_notice(f"a call of {params.name} ended: {one_line(str(exc), limit=300)}")
@@ -198,6 +207,7 @@ class ToolServer:
             if state.rounds > MAX_QUESTION_ROUNDS:
                 raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_QUESTION_ROUNDS))
 
+            # `select_open` puts configured answers into `state`, and leaves those of the user.
             asked = read_questions(name, outcome, host.get_configured_answers(name))
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:

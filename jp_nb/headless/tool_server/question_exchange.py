@@ -104,7 +104,11 @@ def require_input(
 
 
 def read_call_state(params: types.CallToolRequestParams) -> tuple[QuestionState, Questions]:
-    """Return the state of a call, and its open questions. The library has checked its seal."""
+    """Return the state of a call, and its open questions. The library has checked its seal.
+
+    `require_input` wrote it. Configured answers are not needed: only questions for the user are in
+    it.
+    """
     stored = as_object(json.loads(params.request_state or ""))
     asked = read_questions(
         params.name, {"questions": stored["open"], "partial": stored["partial"]}, {}
@@ -115,7 +119,12 @@ def read_call_state(params: types.CallToolRequestParams) -> tuple[QuestionState,
 def take_responses(
     asked: Questions, state: QuestionState, responses: types.InputResponses
 ) -> list[Question]:
-    """Put the client's `responses` into `state`, and return the questions without one."""
+    """Put the client's `responses` into `state`, and return the questions without one.
+
+    Raises:
+        CallEnded: The user declined a question, so the call ends.
+        ToolError: An answer does not fit its question.
+    """
     missing: list[Question] = []
     for question in asked.questions:
         response = responses.get(question.id)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_result(outcome: JsonObject) -> types.CallToolResult:
-    """Return a success or an error in the shapes of `ToolRunner.run` as a result of MCP."""
+    """Return a success or an error in the shapes of `ToolRunner.run` (`mcp_server.py`) for MCP."""
     if outcome["type"] == "error":
         return make_text_result(str(outcome["message"]), is_error=True)
 

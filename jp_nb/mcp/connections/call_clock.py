@@ -16,7 +16,8 @@ HARD_LIMIT_FACTOR: Final = 10
 class CallClock:
     """Ends a call whose server does not answer in time, with a `TimeoutError`.
 
-    It counts only the time in which the server works. Progress of the server restarts it, but not
+    It counts only the time in which the server works: it is paused while the user answers a
+    question of the server, or a model does. Progress of the server restarts it, but not
     beyond `HARD_LIMIT_FACTOR` times the limit in all. A limit of 0 is none.
     """
 

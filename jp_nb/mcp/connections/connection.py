@@ -4,6 +4,11 @@ A *session* (`server_session.py`) lasts from the start of the server to its end.
 outlives it: it starts the next one after the server has ended or has forgotten its session. It
 limits the time of each request, and sends a request that the server refused unread once more.
 
+Servers ask the user questions in two ways. A server of protocol 2025 sends a request of its own
+during a call (`open_calls.py`). A server of protocol 2026 returns `InputRequired` as the result of
+a call, which is then repeated with the answers. Each such result is a *round* of the call
+(`call_rounds.py`).
+
 Source: `docs/mcp.md`, Protocols, transports, limits.
 """
 
@@ -56,8 +61,8 @@ class Connection:
         launch: The command or address of the server.
         asks_users: True if a user can answer questions of the server while the kernel runs. The
             client announces it to the server.
-        on_question: Asks the user a question of a server of protocol 2025, also if `asks_users` is
-            false; None answers with `cancel`.
+        on_question: Asks the user a question of a server of protocol 2025; None answers with
+            `cancel`. Without `asks_users` it is called too, if a server asks all the same.
 
     Attributes:
         state: `new`, `starting`, `running`, `failed` if it did not start, or `ended` after `aclose`
@@ -243,7 +248,7 @@ class Connection:
 
     def _fail(self, reason: str) -> ServerNotStarted:
         """Note that the server did not start, and return the error."""
-        reason = self.launch.hide(reason)
+        reason = self.launch.hide(reason)  # without the secrets of the command or address
         self.state = "failed"
         self.last_error = reason
         return ServerNotStarted(self.name, reason, self.launch.masked, self.stderr_lines())
@@ -292,8 +297,9 @@ class Connection:
     ) -> ServerResult | InputRequired:
         """Call `tool`, and return its result, or the questions of the server.
 
-        The answers to questions go with the next `call` of the same id, tool, and arguments. If
-        none will follow, call `forget`.
+        The `answers` to questions go with the next `call` of the same id, tool, and arguments,
+        together with the `state` that the server sent with its questions (`InputRequired.state`).
+        If no further `call` will follow, call `forget`.
 
         Raises:
             ServerError: The call failed, or the server does not run.

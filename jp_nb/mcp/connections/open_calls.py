@@ -64,7 +64,8 @@ class OpenCalls:
         if self._on_question is None or not call_ids or has_too_many:
             return CANCEL
 
-        # The protocol does not say which call the question belongs to: the oldest counts it.
+        # Each question has a key in its call, by which an answers file can prepare the answer. The
+        # protocol of 2025 has no keys, and does not say which call asks: the oldest counts it.
         oldest = self._calls[call_ids[0]]
         oldest.question_count += 1
         key = "elicitation"

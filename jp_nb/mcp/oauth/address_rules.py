@@ -34,7 +34,7 @@ class AddressRules:
         Raises:
             SignInError: It is not allowed.
         """
-        host = self.check_form(url)
+        host = self._check_form(url)
         if host == self._host:
             return
 
@@ -49,7 +49,7 @@ class AddressRules:
                 "there."
             )
 
-    def check_form(self, url: str) -> str:
+    def _check_form(self, url: str) -> str:
         """Return the host of an address that has an allowed form, or raise `SignInError`."""
         try:
             parts = urlsplit(url)

@@ -94,6 +94,8 @@ async def sign_in_to_server(
             redirect=redirect,
             client_name=client_name,
         )
+        # Runs the flow of `provider` when the server answers that it needs a sign-in. Afterwards,
+        # `has_signed_in` tells if it did, and `refusal` has the status of the last answer.
         auth = CheckedFlow(provider, AddressRules(launch.url))
         try:
             with without_library_log():
@@ -171,7 +173,6 @@ def _make_provider(
 
     async def keep_page(url: str) -> None:
         """Check the address that the server names, and keep it for `wait_for_return`."""
-        rules.check_form(url)
         await rules.check(url)
         pages.append(SignInPage(url, name))
 

@@ -27,7 +27,11 @@ from jp_nb.toolkit.tool_context import ToolContext
 
 
 class ServerCalls:
-    """The open calls of one server. `ask` is the `QuestionHandler` of its connection."""
+    """The open calls of one server, each with its task, over all runs of its tool.
+
+    The connection knows only the calls whose request is being sent (`OpenCalls`). It calls `ask`,
+    as its `QuestionHandler`, with the keys of these.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, PendingCall] = {}  # by key, the oldest first
@@ -47,7 +51,7 @@ class ServerCalls:
         return call
 
     def close(self, key: str) -> None:
-        """End a call in the background, if it is open."""
+        """End a call, if it is open, in the background: its tool does not wait for the server."""
         call = self._open.pop(key, None)
         if call is not None:
             closing = asyncio.get_running_loop().create_task(call.close())

@@ -1,5 +1,8 @@
 """Run `%jp mcp sign-in` and `%jp mcp sign-out`: the tokens of remote servers.
 
+Both are refused while a turn runs, because it may use the server. `wait_for_server` runs the work
+in the event loop of the servers, and shows its forms in the cell.
+
 Source: `docs/mcp.md`, Sign in.
 """
 

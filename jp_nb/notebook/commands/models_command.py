@@ -21,8 +21,9 @@ def list_models(call: Invocation) -> None:
     """Run `%jp models`: list the models of a provider, by default of the current one."""
     session = call.session
     config = session.config
-    model, _ = session.turns.resolver.open_model(config)
+    model = session.turns.resolver.open_model(config).model
     name, *words = call.options.words or [model.provider]
+
     llm = config.providers.llm
     names = llm.list_names()
     if name not in names:
@@ -33,11 +34,13 @@ def list_models(call: Invocation) -> None:
             f"`{call.subcommand.usage}`"
         )
 
+    # The list is kept for a while; `refresh` gets it from the provider again.
     listed = session.turns.catalog.list_models(name, config, refresh=call.options.refresh)
     current = model.name if name == model.provider else ""
     table = render_model_table(
         listed, name, current=current, aliases=_group_aliases_by_model(name, config), words=words
     )
+    # Without words, the user may not know that other providers can be listed.
     others_with_key: list[str] = []
     if not call.options.words:
         others_with_key = [

@@ -52,7 +52,9 @@ def split_typed_words(line: str, position: int) -> tuple[list[str], list[TypedCh
         elif not is_escape:  # a backslash at the cursor escapes nothing yet
             typed.append(TypedChar(char, position, quote))
 
-        has_begun = bool(quote) or not is_space or is_escape
+        # A space outside of quotes ends the word. All other characters, also quotes, begin one.
+        ends_word = is_space and not quote
+        has_begun = not ends_word
         position += 1
 
     return words, [*typed, TypedChar("", position, quote)]

@@ -19,7 +19,8 @@ class ProgressBar:
     """A bar with the counts below it, which a reloaded page shows too."""
 
     def __init__(self, shell: Any) -> None:
-        self._publish = OutputFactory(shell.display_pub.publish, shell.kernel)()
+        outputs = OutputFactory(shell.display_pub.publish, shell.kernel)
+        self._publish = outputs()  # the function that publishes one output, and updates it
         self._is_shown = False
 
     def show(self, progress: RowProgress) -> None:
@@ -38,6 +39,7 @@ class ProgressBar:
         self._show_html(counts, f"<div>{escape(counts)}</div>", final=True)
 
     def _show_html(self, text: str, html: str, *, final: bool) -> None:
+        """Show `html` in place of the earlier state; `final` tells pages that it is the last."""
         bundle = {"text/plain": text, "text/html": html}
         self._publish(bundle, update=self._is_shown, final=final)
         self._is_shown = True

@@ -4,6 +4,9 @@ The messages `stream` and `error` have no display id. So that each output can be
 last removed from the turn, the turn shows all of them as displays, also printed text and the
 traceback.
 
+`RunOutputs` (`run_outputs.py`) collects the outputs, as each `RunOutput`, and decides which of them
+the turn shows. `RunDisplay` sends the messages for this.
+
 Source: `docs/cells.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """
 
@@ -39,7 +42,7 @@ class RunOutput:
         bundle: The MIME bundle that the turn shows.
         metadata: The metadata of a display of the code.
         user_id: The display id that the code has given; None without one.
-        texts: The whole text of a stream, in pieces.
+        texts: The whole text of a stream, in pieces, to which `RunOutputs` appends.
         shown_text: The text of a stream as the turn shows it, bounded.
         is_shown: True if it was published.
     """
@@ -96,7 +99,8 @@ class RunDisplay:
     # --- outputs -----------------------------------------------------------------------------
 
     def show(self, output: RunOutput) -> None:
-        """Show an output, or its new bundle. Its metadata let a reloaded page find it."""
+        """Show an output, or its new bundle."""
+        # With this mark, a page that is reloaded meanwhile finds the output, and can update it.
         mark = {"jp_nb": {"display_id": output.display_id}}
         metadata = {**output.metadata, **mark}
         self._publish(output, output.bundle, metadata, update=output.is_shown)
@@ -120,7 +124,7 @@ class RunDisplay:
         *,
         update: bool,
     ) -> None:
-        """Send a display of the running cell, which a reloaded page gets too."""
+        """Send a display of the running cell, and keep it for pages that are reloaded meanwhile."""
         if not self._shows or (update and not output.is_shown):
             return
 

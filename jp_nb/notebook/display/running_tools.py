@@ -8,7 +8,9 @@ a tool runs on the cell's thread, and occupies it. Three kinds of output are han
 - Text that other tools print becomes a part of the call's line (`printed.py`).
 - Images of results are shown when all calls of the batch have ended.
 
-`TurnDisplay` reports the calls, and adds the result to the turn.
+`TurnDisplay` reports the calls, and adds the result to the turn. When a call has ended, it takes
+the images of the batch. It ends a batch that is over only when something else follows: the next
+call, or text of the model. So the images are taken before `end_batch` drops the batch.
 
 Source: `docs/guide.md`, "While a turn runs".
 """
@@ -79,7 +81,7 @@ class RunningTools:
         """Add a call to the batch. `end_batch` comes before the first call of the next one."""
         self._batch.begin(call_id)
         if self._output is not None:
-            self._output.watches = True
+            self._output.watches = True  # until the end of the batch; other output is not a tool's
 
     def begin_printing(self, call_id: str) -> None:
         """Take the text that this call prints, for the line of the call."""

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.page.control_channel import CellContext
+from jp_nb.notebook.page.cell_context import CellContext
 from jp_nb.notebook.page.pageless_stores import PagelessStore
 from jp_nb.notebook.page.record_location import IN_NOTEBOOK
 from jp_nb.record.documents import carrier

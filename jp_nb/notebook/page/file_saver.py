@@ -24,7 +24,8 @@ class FileSaver:
     def save(self, page: str, ends_at: float) -> SaveAnswer | None:
         """Let `page` or another page save; return None without an answer until `ends_at`.
 
-        `page` is the id of the followed page, and `ends_at` a monotonic time.
+        `page` is the id of the *followed* page, the only one that writes the record into the
+        document (`followed_page.py`). `ends_at` is a monotonic time.
         """
         sent: list[int] = []  # the `seq` of each message that asks to save
 
@@ -54,6 +55,8 @@ class FileSaver:
             self._requests.expect_answer(link.numbering.last)
 
         link.send(message)
+
+        # The lock is a `Condition`, on which the receiving thread wakes this one up.
         with link.lock:
             timeout = wait_until - time.monotonic()
             link.lock.wait_for(lambda: self._requests.find_answer(sent), timeout)

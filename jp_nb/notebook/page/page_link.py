@@ -18,8 +18,8 @@ from threading import Condition
 from typing import Any
 
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.page.cell_context import CellContext
 from jp_nb.notebook.page.control_channel import (
-    CellContext,
     receive_on_control,
     stop_receiving,
 )
