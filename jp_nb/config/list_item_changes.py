@@ -4,7 +4,8 @@ A merge of settings cannot change an item of a list. So the change has the whole
 item, and replaces the list.
 
 An item is named by its number, from 0. Elsewhere a path can also name an item by its value in
-brackets, as in `labels["draft"]`; such a key is an `Element`. Here it is refused.
+brackets, as in `conversation.attachments["file://notes.md"]`; such a key is an `Element`. It is
+refused here.
 
 The type of a value is its *node* in the schema (`schema.py`); values in free JSON have the node
 `JSON`.
