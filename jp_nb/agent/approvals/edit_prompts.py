@@ -1,4 +1,4 @@
-"""Prompts of the review of proposed edits: the differences, the choice, and a source to edit.
+"""The prompt of the review of proposed edits: their differences, and the choices about them.
 
 Two plans are used side by side: `review.plan` has all edits that can be applied, and `plan` those
 of them that the user has chosen so far, with the sources that the user has changed. A plan drops
@@ -15,27 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from pydantic import JsonValue
-
-from jp_nb.agent.prompting.prompts import (
-    Action,
-    ActionPrompt,
-    FormPrompt,
-    PromptCell,
-    PromptDetail,
-    PromptItem,
-    QuestionPrompt,
-)
-from jp_nb.exact_form import spell_invisible
-from jp_nb.text import one_line, pluralize
+from jp_nb.agent.approvals.edit_titles import describe_edit, loses_outputs
+from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptCell, PromptDetail, PromptItem
+from jp_nb.text import pluralize
 from jp_nb.toolkit.editing.confusing_characters import describe_hidden_characters
-from jp_nb.toolkit.editing.document_cells import DocumentCell
 from jp_nb.toolkit.editing.edit_plan import EditPlan, PlannedEdit
 from jp_nb.toolkit.editing.edit_review import EditReview
 from jp_nb.toolkit.editing.edit_schema import CellKind
 from jp_nb.toolkit.editing.source_diff import SourceDiff
-from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.select_options import Option
 
 WHY_CAPTION = "The model's reason"
 ATTENTION_CAPTION = "Read these lines carefully"
@@ -50,17 +37,8 @@ UNDO_NOTE = (
 )
 EDIT_ACTION = "edit:"
 """Start of the value of the button that edits the source of one edit."""
-MAX_FIRST_LINE_CHARS = 60
 LANGUAGES: Mapping[CellKind, str] = {"code": "python", "markdown": "markdown"}
 """Language of the source of a cell, by its type."""
-_VERBS: Mapping[str, str] = {
-    "insert": "Insert",
-    "replace": "Replace",
-    "patch": "Change",
-    "delete": "Delete",
-    "move": "Move",
-    "run": "Run",
-}
 
 
 def make_review_prompt(review: EditReview, plan: EditPlan) -> ActionPrompt:
@@ -169,7 +147,7 @@ def _list_details(review: EditReview, plan: EditPlan) -> Iterator[PromptDetail]:
     warnings = list(_list_warnings(plan))
     if warnings:
         yield PromptDetail(ATTENTION_CAPTION, "\n".join(warnings), size_text="")
-    if any(_loses_outputs(planned) for planned in plan.edits):
+    if any(loses_outputs(planned) for planned in plan.edits):
         yield PromptDetail(UNDO_CAPTION, UNDO_NOTE)
 
     chosen = frozenset(planned.edit.number for planned in plan.edits)
@@ -231,11 +209,6 @@ def _list_warnings(plan: EditPlan) -> Iterator[str]:
             yield f"Edit {planned.edit.number}: {warning}"
 
 
-def _loses_outputs(planned: PlannedEdit) -> bool:
-    is_rewrite = planned.edit.kind in ("replace", "patch") and planned.before != planned.after
-    return is_rewrite and planned.cell is not None and planned.cell.has_outputs
-
-
 def _get_unchanged_content(planned: PlannedEdit) -> str:
     """Return the content to show for an edit that changes no source.
 
@@ -244,93 +217,3 @@ def _get_unchanged_content(planned: PlannedEdit) -> str:
     if planned.edit.kind == "move":
         return "The cell keeps its source, outputs, and metadata."
     return planned.before
-
-
-def describe_edit(planned: PlannedEdit) -> str:
-    """Return the title of an edit: its number, kind, and cell."""
-    edit = planned.edit
-    verb = _VERBS[edit.kind]
-    runs = ", and run it" if edit.is_run and edit.kind != "run" else ""
-
-    if edit.kind == "insert":
-        place = _describe_place(planned)
-        return f"Edit {edit.number}: {verb} a new {planned.cell_kind} cell {place}{runs}"
-
-    name = f"the new cell `{edit.cell}`"
-    if planned.cell is not None:
-        name = describe_cell(planned.cell)
-    title = f"Edit {edit.number}: {verb} {name}"
-    if edit.kind == "move":
-        title += f", {_describe_place(planned)}"
-    if edit.kind == "delete" and planned.cell is not None and planned.cell.has_outputs:
-        title += ", with its outputs"
-    if _loses_outputs(planned):
-        title += ", which loses its outputs"
-    return f"{title}{runs}"
-
-
-def describe_cell(cell: DocumentCell) -> str:
-    """Return the number of a cell, and its first line."""
-    lines = [line for line in cell.source.split("\n") if line.strip()]
-    first = "(empty)"
-    if lines:
-        first = spell_invisible(one_line(lines[0], limit=MAX_FIRST_LINE_CHARS))
-    return f"cell {cell.number} ({first})"
-
-
-def _describe_place(planned: PlannedEdit) -> str:
-    if planned.named_place is not None:
-        return f"after {describe_cell(planned.named_place)}"
-
-    match planned.edit.after:
-        case "start":
-            return "at the start"
-        case "end":
-            return "at the end"
-        case "this":
-            return "below this cell"
-        case after:
-            return f"after the new cell `{spell_invisible(one_line(after, limit=64))}`"
-
-
-def make_choice_prompt(review: EditReview, chosen: frozenset[int]) -> QuestionPrompt:
-    """Return the question for the edits to apply, with those in `chosen` checked."""
-    options = [
-        Option(value=str(planned.edit.number), label=describe_edit(planned))
-        for planned in review.plan.edits
-    ]
-    question = Question.select("edits", "Which edits?", options, multi=True)
-    defaults: list[JsonValue] = [
-        option.value for option in options if int(str(option.value)) in chosen
-    ]
-    question = question.with_default(defaults).with_exclusive()  # no model may answer
-    # `consents`: an empty line on stdin must choose nothing.
-    return QuestionPrompt(question, consents=True, submit="Show these edits")
-
-
-def make_pick_prompt(plan: EditPlan) -> QuestionPrompt:
-    """Return the question for the edit whose source the user wants to change."""
-    options = [
-        Option(value=str(planned.edit.number), label=describe_edit(planned))
-        for planned in plan.edits
-        if can_edit(planned)
-    ]
-    return QuestionPrompt(Question.select("edit", "Which edit?", options).with_exclusive())
-
-
-def make_source_prompt(planned: PlannedEdit) -> FormPrompt:
-    """Return the editor of the proposed source of an edit."""
-    field = Question.text("source", describe_edit(planned)).with_default(planned.after)
-    field = field.with_required(False)
-    question = Question(
-        id="edited",
-        text="Edit the proposed source",
-        answer_type=FormAnswer(fields=(field,)),
-        default={"source": planned.after},
-        exclusive=True,  # no model may answer
-    )
-    # `consents`: an empty line on stdin must not accept the source.
-    page = QuestionPrompt(
-        question, consents=True, code_fields=frozenset({"source"}), submit="Use this source"
-    )
-    return FormPrompt((page,))

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jp_nb.agent.approvals.edit_prompts import (
-    EDIT_ACTION,
-    can_edit,
+from jp_nb.agent.approvals.edit_choice_prompts import (
     make_choice_prompt,
     make_pick_prompt,
     make_source_prompt,
 )
+from jp_nb.agent.approvals.edit_prompts import EDIT_ACTION, can_edit
 from jp_nb.agent.calls.call import CallEnded
 from jp_nb.agent.calls.call_decisions import describe_missing_decision
 from jp_nb.agent.prompting.prompt_ends import Answered, FormEnd, NotAnswered, Unavailable, is_back

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jp_nb.agent.approvals.edit_prompts import (
-    describe_edit,
-    list_shown_edits,
-    make_review_prompt,
-)
+from jp_nb.agent.approvals.edit_prompts import list_shown_edits, make_review_prompt
+from jp_nb.agent.approvals.edit_titles import describe_edit
 from jp_nb.agent.call_steps.edit_choices import (
     REJECTED_TEXT,
     EditChoices,

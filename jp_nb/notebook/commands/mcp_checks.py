@@ -15,7 +15,7 @@ from jp_nb.config.setting_paths import parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
 from jp_nb.errors import ConfigError
 from jp_nb.exact_form import escape_invisible
-from jp_nb.notebook.commands.mcp_servers import find_running
+from jp_nb.notebook.commands.mcp_server_names import find_running
 from jp_nb.session.session import Session
 from jp_nb.text import MAX_LISTED_LINES, one_line
 

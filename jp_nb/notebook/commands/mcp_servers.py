@@ -12,13 +12,13 @@ from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import UsageError
 from jp_nb.exact_form import escape_invisible
 from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands.mcp_server_names import find_connection, find_running, take_server_name
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
-    from jp_nb.mcp.connections.connection import Connection
-    from jp_nb.mcp.source import McpSource
+    pass
 
 SERVERS_HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
 NONE_CONFIGURED: Final = (
@@ -45,8 +45,8 @@ def list_servers(call: Invocation, words: Sequence[str]) -> None:
 
 def show_server_log(call: Invocation, words: Sequence[str]) -> None:
     """Show the last lines that a server wrote to stderr."""
-    name = take_name(call, words, "log")
-    connection = _find_connection(call.session, name)
+    name = take_server_name(call, words, "log")
+    connection = find_connection(call.session, name)
     if connection is None:
         failure = call.session.turns.resolver.discovery.find_server_failure(name)
         if not failure:
@@ -70,7 +70,7 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
 
     That is so also for a server that is not started any more, because it has ended too often.
     """
-    name = take_name(call, words, "restart")
+    name = take_server_name(call, words, "restart")
     session = call.session
     session.active.refuse_while_running()
     runner = session.turns.runner
@@ -79,56 +79,6 @@ def restart_server(call: Invocation, words: Sequence[str]) -> None:
         raise UsageError(NOT_RUNNING.format(name))
 
     print(f"jp_nb: The MCP server {name} was ended. It starts with the next turn that uses it.")
-
-
-def find_running(session: Session, name: str) -> McpSource | None:
-    """Return the source of the tools of the configured server `name`, if it was started.
-
-    Its `connection` may be None (`_find_connection`). `connection.state` tells if the server
-    starts, runs, has failed, or has ended. A cassette may replace the server by another kind of
-    source: then return None.
-
-    `McpSource` is imported late, because few sessions use MCP servers.
-    """
-    source = session.turns.resolver.discovery.find_running_server(name)
-    if source is None:
-        return None
-
-    from jp_nb.mcp.source import McpSource
-
-    return source if isinstance(source, McpSource) else None
-
-
-def _find_connection(session: Session, name: str) -> Connection | None:
-    """Return the connection to the configured server `name`; None before its first start."""
-    source = find_running(session, name)
-    return None if source is None else source.connection
-
-
-def take_name(call: Invocation, words: Sequence[str], verb: str) -> str:
-    """Return the only word, the name of a configured server.
-
-    Raises:
-        UsageError: There is another number of words, or no such server.
-    """
-    if len(words) != 1:
-        raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")
-
-    (name,) = words
-    check_name(call.session, name)
-    return name
-
-
-def check_name(session: Session, name: str) -> None:
-    """Check that `name` is a configured server.
-
-    Raises:
-        UsageError: It is not.
-    """
-    servers = session.config.providers.mcp
-    if name not in servers:
-        known = ", ".join(servers) or "none is configured"
-        raise UsageError(f"There is no MCP server {one_line(name, limit=60)!r} ({known}).")
 
 
 def _make_row(session: Session, name: str) -> list[str]:
@@ -159,7 +109,7 @@ def _find_place(session: Session, name: str) -> str:
 
 def _make_notes(session: Session, name: str) -> list[Report]:
     """Return remarks about a server: its own name, its last error, and stray lines."""
-    connection = _find_connection(session, name)
+    connection = find_connection(session, name)
     if connection is None:
         failure = session.turns.resolver.discovery.find_server_failure(name)
         return [_make_error_note(name, failure)] if failure else []

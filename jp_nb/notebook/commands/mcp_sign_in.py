@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.notebook.commands import Invocation
-from jp_nb.notebook.commands.mcp_servers import take_name
+from jp_nb.notebook.commands.mcp_server_names import take_server_name
 from jp_nb.session.mcp_servers.server_sign_ins import ServerSignIns
 
 SIGNED_IN: Final = (
@@ -25,7 +25,7 @@ NO_STORED_TOKENS: Final = "There are no tokens of the MCP server {}."
 
 def sign_in_by_name(call: Invocation, words: Sequence[str]) -> None:
     """Let the user sign in to a server, in a form with its page."""
-    name = take_name(call, words, "sign-in")
+    name = take_server_name(call, words, "sign-in")
     session = call.session
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
@@ -36,7 +36,7 @@ def sign_in_by_name(call: Invocation, words: Sequence[str]) -> None:
 
 def sign_out_by_name(call: Invocation, words: Sequence[str]) -> None:
     """Delete the tokens of a server."""
-    name = take_name(call, words, "sign-out")
+    name = take_server_name(call, words, "sign-out")
     session = call.session
     session.active.refuse_while_running()
     settings = session.config.providers.mcp[name]
