@@ -129,6 +129,7 @@ NOT_FILES: Final = {
     "session/conversation.py",
     "session/resolution/resolver.py",
     "session/rows/completion_models.py",
+    "session/rows/session_models.py",
     "session/rows/completion_runner.py",
 }
 """Modules that call other functions with these names."""

@@ -155,8 +155,8 @@ class Session:
     @shared_property
     def completions(self) -> CompletionRunner:
         """The requests outside of the conversation."""
-        from jp_nb.session.rows.completion_models import SessionModels
         from jp_nb.session.rows.completion_runner import CompletionRunner
+        from jp_nb.session.rows.session_models import SessionModels
 
         def get_scripts() -> FolderScripts | None:
             return self.turns.resolver.scripts if is_made(self, "turns") else None

@@ -22,7 +22,7 @@ PARTS = (
     "jp_nb.toolkit.builtin.cell",
     "jp_nb.toolkit.builtin.edit_",
     "jp_nb.toolkit.builtin.earlier_edits",
-    "jp_nb.agent.approvals.edit_prompts",
+    "jp_nb.agent.approvals.edit_",
     "jp_nb.agent.call_steps.edit_choices",
     "jp_nb.agent.call_steps.edit_requests",
     "jp_nb.notebook.page_document",

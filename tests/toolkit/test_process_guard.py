@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
 PATIENCE_S = 30.0
 RUNS = """
 import asyncio, os, signal, sys, time
-from jp_nb.toolkit.command_tools.command import run_process
+from jp_nb.toolkit.command_tools.processes import run_process
 from jp_nb.toolkit.command_tools.process_guard import ProcessGuard
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup pytest` ignores it

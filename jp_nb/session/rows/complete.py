@@ -18,9 +18,10 @@ from typing import Any, Final, Literal
 from jp_nb.errors import UsageError
 from jp_nb.session import get_session
 from jp_nb.session.rows.completion_cache import CompletionCache
-from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
+from jp_nb.session.rows.completion_models import ChosenModel
 from jp_nb.session.rows.completion_runner import CompletionRunner
 from jp_nb.session.rows.completions import Completion, Completions
+from jp_nb.session.rows.folder_models import FolderModels
 from jp_nb.session.rows.progress_display import (
     NoProgress,
     PlainProgress,

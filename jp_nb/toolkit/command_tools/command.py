@@ -1,4 +1,4 @@
-"""Tools that are configured command lines: their arguments, and their runs.
+"""Tools that are configured command lines, and their source.
 
 A command receives a JSON document about its call on stdin. The words of its command line are
 templates over the same document (`jp_nb/toolkit/command_tools/templates.py`):
@@ -6,7 +6,8 @@ templates over the same document (`jp_nb/toolkit/command_tools/templates.py`):
     {"tool": {"name": "build", "arguments": {"target": "docs"}, "answers": {}, "options": {}},
      "context": {"root": "/work/notebooks", "action": "run", …}}
 
-It prints its result: any text, or an outcome as JSON (`command_results.py`).
+`command_runs.py` runs the command. It prints its result: any text, or an outcome as JSON
+(`command_results.py`).
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -25,19 +26,11 @@ from pydantic import JsonValue
 from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.tool_settings import RuleCoverage, ToolConfig
 from jp_nb.errors import ToolError
-from jp_nb.json_values import as_object
-from jp_nb.json_writing import compact_json
-from jp_nb.storable_json import encode_utf8
 from jp_nb.toolkit.arguments.call_arguments import fill_defaults, format_argument_problems
 from jp_nb.toolkit.base import CommandLine, Tool, ToolSource
 from jp_nb.toolkit.cell_thread import CellThread
-from jp_nb.toolkit.command_tools.command_results import read_command_result
+from jp_nb.toolkit.command_tools.command_runs import make_document, render_argv, run_command
 from jp_nb.toolkit.command_tools.executed_arguments import executes_call_values
-from jp_nb.toolkit.command_tools.processes import (
-    OutputError,
-    SpawnError,
-    run_process,
-)
 from jp_nb.toolkit.outcome import NeedsInput, Outcome, Success, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
@@ -50,8 +43,6 @@ A later run gets the answers to the questions of the run before, or the rejectio
 configuration change that it proposed. `{{tool.answers.size}}` and `{{tool}}` match,
 `{{tool.arguments.size}}` does not.
 """
-
-CallDocument = dict[str, JsonValue]
 
 
 class CommandTool(Tool):
@@ -93,7 +84,7 @@ class CommandTool(Tool):
         if self.command is None:
             return ToolFailure(NO_COMMAND)
 
-        argv = _render_argv(self.command, make_document(self.source_name, arguments, context))
+        argv = render_argv(self.command, make_document(self.source_name, arguments, context))
         if isinstance(argv, ToolFailure):
             return argv
 
@@ -118,7 +109,7 @@ class CommandTool(Tool):
         if self.command is None:
             return ToolFailure(NO_COMMAND)
         document = make_document(self.source_name, arguments, context)
-        return await _run(self.command, document, f"Tool '{self.name}'", context.root)
+        return await run_command(self.command, document, f"Tool '{self.name}'", context.root)
 
 
 class CommandTools(ToolSource):
@@ -148,7 +139,7 @@ class CommandFormatter:
             ToolError: The command fails, or asks a question. The tool does not run then.
         """
         document = make_document(self.tool or context.name, arguments, context)
-        match await _run(self.command, document, "its command", context.root):
+        match await run_command(self.command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
             case ToolFailure(message=message):
@@ -164,71 +155,3 @@ def name_in_source(name: str, config: ToolConfig) -> str:
     """
     kind, _, own_name = (config.source or "").partition(".")
     return own_name if kind == "local" and own_name else name
-
-
-def make_document(
-    name: str, arguments: Mapping[str, JsonValue], context: ToolContext
-) -> CallDocument:
-    """Return the document for a run of the tool `name`, or for the formatting of its arguments."""
-    tool: CallDocument = {"name": name, "arguments": dict(arguments)}
-    about: CallDocument = {"root": context.root, "action": context.action}
-    is_run = context.action == "run"
-
-    if is_run:
-        tool["answers"] = dict(context.answers)
-        about["access"] = context.access
-
-    tool["options"] = dict(context.options)
-    # Commands written for JP, the program for terminals, expect it. A folder of notebooks has none.
-    about["workspace_id"] = ""
-    about["conversation_id"] = context.conversation_id
-
-    if is_run and context.config is not None:
-        about["config"] = context.config
-
-    # The tool runs again if its configuration change (a *delta*) was rejected in the run before.
-    rejection = context.delta_rejection
-    if is_run and rejection is not None:
-        about["delta_rejection"] = {
-            "reason": rejection.reason,
-            "fields": list(rejection.fields),
-            "detail": rejection.detail,
-        }
-
-    return {"tool": tool, "context": about}
-
-
-async def _run(command: Command, document: CallDocument, subject: str, root: str) -> Outcome:
-    """Run `command` in the folder `root`. Messages about a failure begin with `subject`."""
-    argv = _render_argv(command, document)
-    if isinstance(argv, ToolFailure):
-        return argv
-
-    stdin = encode_utf8(compact_json(document) + "\n")
-    # The log of processes tells runs of tools from the formatting of their arguments.
-    formats = as_object(document["context"]).get("action") != "run"
-    try:
-        process_run = await run_process(argv, stdin=stdin, cwd=root, formats=formats)
-    except SpawnError as exc:
-        # The templates, not the rendered words: they may contain an answer to a secret question.
-        line = " ".join([command.program, *command.args])
-        reason = f": {exc}" if str(exc) else ""
-        return ToolFailure(f"Failed to spawn command: {line}{reason}")
-    except OutputError as exc:
-        return ToolFailure(f"{subject} was stopped because it printed more than {exc}.")
-
-    return read_command_result(process_run, subject, shell=command.shell)
-
-
-def _render_argv(command: Command, document: CallDocument) -> list[str] | ToolFailure:
-    """Return the rendered words of `command`, or those of a shell that runs it."""
-    from jp_nb.toolkit.command_tools.templates import TemplateError, render  # jinja2 loads slowly
-
-    try:
-        program, *args = (render(word, document) for word in (command.program, *command.args))
-    except TemplateError as exc:
-        return ToolFailure(str(exc))
-
-    if not command.shell:
-        return [program, *args]
-    return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]

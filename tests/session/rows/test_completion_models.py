@@ -11,7 +11,8 @@ import pytest
 
 from jp_nb.providers import create_provider
 from jp_nb.session.model_access import provider_pool
-from jp_nb.session.rows.completion_models import ChosenModel, FolderModels
+from jp_nb.session.rows.completion_models import ChosenModel
+from jp_nb.session.rows.folder_models import FolderModels
 
 
 def test_provider_that_another_thread_opens_is_closed(

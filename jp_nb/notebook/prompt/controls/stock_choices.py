@@ -17,7 +17,7 @@ import ipywidgets as widgets
 from jp_nb.notebook.prompt.answer_widgets import Choices
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.text import one_line
 
 MAX_SHOWN_OPTIONS: Final = 50

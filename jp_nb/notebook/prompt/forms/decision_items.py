@@ -13,7 +13,8 @@ import ipywidgets as widgets
 from jp_nb.agent.prompting.prompts import Action, PromptItem
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import make_button
-from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
 
 
 class DecisionItem:

@@ -15,10 +15,9 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_button, make_html, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
-from jp_nb.notebook.prompt.forms.code_pieces import (
-    highlight_code,
-)
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
+from jp_nb.notebook.prompt.forms.code_pieces import highlight_code
 
 MAX_PART_LINES: Final = 1000
 """Limit of lines of one part."""

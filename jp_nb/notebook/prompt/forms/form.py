@@ -18,26 +18,15 @@ import ipywidgets as widgets
 
 from jp_nb.agent.prompting.form_draft import FormDraft
 from jp_nb.agent.prompting.prompt_ends import Answered, Unavailable
-from jp_nb.agent.prompting.prompts import (
-    ActionPrompt,
-    AnyPrompt,
-    FormPrompt,
-)
+from jp_nb.agent.prompting.prompts import ActionPrompt, AnyPrompt, FormPrompt
 from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_html
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
-from jp_nb.notebook.prompt.forms.form_labels import (
-    format_topic,
-    get_button_label,
-    render_progress,
-)
+from jp_nb.notebook.prompt.forms.form_labels import format_topic, get_button_label, render_progress
 from jp_nb.notebook.prompt.forms.form_screen import FormScreen
 from jp_nb.notebook.prompt.forms.form_screens import FormScreens
-from jp_nb.notebook.prompt.forms.prompt_form import (
-    FormContext,
-    PromptForm,
-)
+from jp_nb.notebook.prompt.forms.prompt_form import FormContext, PromptForm
 from jp_nb.notebook.prompt.forms.stock_signal import StockParts
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.toolkit.function_tools.tool_errors import summarize_error

@@ -15,7 +15,7 @@ from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, SimplePrompt
 from jp_nb.notebook.prompt.controls.form_control import FormControl
 from jp_nb.notebook.prompt.controls.form_widgets import make_button, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.rendering.prompt_texts import prompt_text
 

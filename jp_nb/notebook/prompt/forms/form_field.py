@@ -15,7 +15,7 @@ from jp_nb.notebook.prompt.answer_widgets import SecretField
 from jp_nb.notebook.prompt.controls.controls import make_question_control
 from jp_nb.notebook.prompt.controls.form_control import FormMessage, NoValidAnswer
 from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction, make_box, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.forms.form_heads import make_field_head
 from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.text import upper_first

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.rendering.prompt_texts import form_text
 
 

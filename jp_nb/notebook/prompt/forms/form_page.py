@@ -13,7 +13,8 @@ from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePr
 from jp_nb.notebook.prompt.controls.controls import make_action_buttons
 from jp_nb.notebook.prompt.controls.form_control import FormControl, FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction, make_box, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
 from jp_nb.notebook.prompt.forms.decision_exhibits import make_decision_details, make_items
 from jp_nb.notebook.prompt.forms.decision_items import DecisionItem
 from jp_nb.notebook.prompt.forms.form_field import FormField

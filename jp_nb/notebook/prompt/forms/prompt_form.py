@@ -28,14 +28,10 @@ from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.display.pending_output import show_figures
 from jp_nb.notebook.prompt.controls.form_control import FormMessage
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_outputs, make_text
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.form_bridge import FormBridge
 from jp_nb.notebook.prompt.forms.form_output import FormOutput
-from jp_nb.notebook.prompt.running_cell.current_page import (
-    find_sender,
-    note_form_answer,
-    note_page,
-)
+from jp_nb.notebook.prompt.running_cell.current_page import find_sender, note_form_answer, note_page
 from jp_nb.notebook.prompt.running_cell.idle_clock import IdleClock
 from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.rendering.prompt_texts.open_prompt_text import format_without_form

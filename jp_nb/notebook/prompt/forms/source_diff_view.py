@@ -21,10 +21,9 @@ from jp_nb.notebook.prompt.controls.form_widgets import (
     make_html,
     make_text,
 )
-from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook, close_widgets
-from jp_nb.notebook.prompt.forms.diff_rendering import (
-    DiffRenderer,
-)
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_sharing import SharedLook
+from jp_nb.notebook.prompt.forms.diff_rendering import DiffRenderer
 from jp_nb.text import pluralize
 from jp_nb.toolkit.editing.source_diff import SourceDiff
 

@@ -15,7 +15,7 @@ from typing import Final
 import ipywidgets as widgets
 
 from jp_nb.notebook.prompt.controls.form_widgets import make_html
-from jp_nb.notebook.prompt.controls.widget_sharing import close_widgets
+from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.rendering.prompt_texts import form_text
 from jp_nb.session.threads.cell_jobs import Timer
 from jp_nb.session.threads.cell_loop import CellLoop
