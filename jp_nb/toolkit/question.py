@@ -10,16 +10,7 @@ Source: `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Protocol,
-    Self,
-    overload,
-)
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self, overload
 
 from pydantic import (
     BaseModel,
@@ -41,13 +32,13 @@ from jp_nb.toolkit.question_types.answer_types import (
     BooleanAnswer,
     Misfit,
     SecretAnswer,
-    TextAnswer,
     UrlAnswer,
 )
 from jp_nb.toolkit.question_types.form_answer import FieldsAnswer
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option, OptionValue
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 from jp_nb.toolkit.question_types.web_address import NO_LINK, read_web_address
 
 Persistence = Literal["none", "turn"]

@@ -24,7 +24,8 @@ from jp_nb.toolkit.arguments.json_types import list_declared_types
 from jp_nb.toolkit.arguments.text_arguments import list_text_arguments
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS, TextAnswer
+from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 WHOLE_FIELD: Final = "arguments"
 """Id of the only box, with all arguments as JSON, if there are no boxes or too many."""

@@ -31,7 +31,7 @@ from jp_nb.agent.prompting.safe_ask import SafeAsk
 from jp_nb.agent.turn_state import TurnContext
 from jp_nb.toolkit.base import MAX_PLAN_CHARS
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 PLAN_ACTIONS: Final = (
     Action("y", "Approve the plan", "approve"),

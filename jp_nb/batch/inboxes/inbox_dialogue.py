@@ -20,18 +20,14 @@ from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, Qu
 from jp_nb.batch.inboxes.decision_details import join_lines
 from jp_nb.batch.inboxes.decision_dialogue import AskPrompt, DecisionDialogue, DialogueEnded
 from jp_nb.batch.inboxes.inbox import Inbox
-from jp_nb.batch.inboxes.inbox_text import (
-    format_group_status,
-    format_inbox_heading,
-    format_place,
-)
+from jp_nb.batch.inboxes.inbox_text import format_group_status, format_inbox_heading, format_place
 from jp_nb.batch.results.decision_groups import DecisionGroup, filter_groups
 from jp_nb.exact_form import spell_invisible
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.question_types.answer_types import TextAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 PAGE_SIZE: Final = 25
 """Number of decisions in the list at a time."""

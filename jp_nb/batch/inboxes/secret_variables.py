@@ -12,11 +12,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.batch.inboxes.answer_entries import AnswerValue
-from jp_nb.storage.configuration.answers_content import (
-    EnvironmentVariable,
-)
+from jp_nb.storage.configuration.answers_content import EnvironmentVariable
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 _VARIABLE_NAME: Final = TextAnswer(lines=False, pattern="^[A-Za-z_][A-Za-z0-9_]*$")
 _VARIABLE_HELP: Final = "the name of an environment variable of the runs, not the secret itself"

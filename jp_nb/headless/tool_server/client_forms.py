@@ -20,15 +20,11 @@ from jp_nb.json_values import JsonObject
 from jp_nb.json_writing import compact_json
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
-from jp_nb.toolkit.question_types.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    TextAnswer,
-    UrlAnswer,
-)
+from jp_nb.toolkit.question_types.answer_types import AnswerType, BooleanAnswer, UrlAnswer
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 OTHER_FIELD_SUFFIX: Final = "_other"
 """End of the name of the field for the user's own text."""

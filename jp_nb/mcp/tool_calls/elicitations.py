@@ -30,10 +30,11 @@ from jp_nb.storable_json import make_storable
 from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer, Question
 from jp_nb.toolkit.question_types.answer_type_reading import find_first_problem
-from jp_nb.toolkit.question_types.answer_types import SecretAnswer, TextAnswer, UrlAnswer
+from jp_nb.toolkit.question_types.answer_types import SecretAnswer, UrlAnswer
 from jp_nb.toolkit.question_types.forms import SchemaCheck, make_form
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.server_schema_checks import find_schema_problem
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 MAX_FORM_CHARS: Final = 100_000
 """Maximum length of the schema of a server's form as JSON."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -34,6 +34,11 @@ from jp_nb.providers.anthropic.anthropic_models import Abilities, find_max_pdf_p
 from jp_nb.providers.anthropic.anthropic_open_blocks import THINKING_SIGNATURE_KEY
 from jp_nb.providers.anthropic.anthropic_rendering import AnthropicRendering
 from jp_nb.providers.anthropic.anthropic_schemas import adapt_for_anthropic, check_anthropic
+from jp_nb.providers.anthropic.anthropic_signatures import (
+    find_signatures,
+    is_about_signatures,
+    iter_signatures,
+)
 from jp_nb.providers.http_provider import HttpProvider
 from jp_nb.providers.network.endpoint import Endpoint, make_endpoint
 from jp_nb.providers.network.token_counts import CountQuery
@@ -46,8 +51,6 @@ from jp_nb.providers.response_parts.cache_diagnostics import CacheDiagnostics, r
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 
-_THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7}))?")
-"""Index of a message and of a block in it, in an error of the API."""
 _COUNTED: Final = frozenset(
     {"model", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"}
 )
@@ -172,7 +175,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             parameter_names={
                 tool.name: ParameterNames.of(tool, ANTHROPIC_CALLS) for tool in request.tools
             },
-            find_signatures=lambda paths: _find_signatures(paths, body),
+            find_signatures=lambda paths: find_signatures(paths, body),
         )
 
     def _recover(
@@ -188,7 +191,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             return super()._recover(error, request, rendering)
 
         text = str(error).lower()
-        if _is_about_signatures(text) and rendering.signed_items:
+        if is_about_signatures(text) and rendering.signed_items:
             self._drop_signatures(text, request, rendering)
             return Retry(error.without_address, drop_metadata=THINKING_SIGNATURE_KEY)
 
@@ -220,7 +223,7 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
             return 0
 
         sent = self._build_body(request, rendering, self._make_answer_schema(request)).body
-        signatures = _iter_signatures(error, list(map(json.loads, sent.messages)))
+        signatures = iter_signatures(error, list(map(json.loads, sent.messages)))
         first_signature = next(filter(None, signatures), "")
         return rendering.signed_items.get(first_signature, 0)
 
@@ -260,41 +263,6 @@ class AnthropicProvider(HttpProvider[AnthropicRendering]):
 def _changes_tools(message: bytes) -> bool:
     """Return True for an encoded system message with changes of tools, which are a beta."""
     return message.startswith(_SYSTEM_MESSAGE) and b'"type":"tool_' in message
-
-
-def _is_about_signatures(error: str) -> bool:
-    """Return True for an error such as `Invalid signature in thinking block`, in lower case."""
-    return "thinking" in error and ("signature" in error or "cannot be modified" in error)
-
-
-def _find_signatures(paths: Sequence[str], body: bytes) -> list[str]:
-    """Return the signature of the thinking in `body` at each of the `paths`, else ""."""
-    messages = json.loads(body)["messages"]
-    return [next(_iter_signatures(path, messages), "") for path in paths]
-
-
-def _iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str]:
-    """Yield the signature, or "", of the block at `path` and of each later one.
-
-    `path` is part of a text, such as an error.
-    """
-    match = _THINKING_PLACE.search(path)
-    if match is None:
-        return
-
-    message_index = int(match[1])
-    block_index = int(match[2] or 0)
-    for message in messages[message_index:]:
-        content = message["content"]
-        if isinstance(content, list):
-            yield from map(_get_signature, content[block_index:])
-        block_index = 0  # of the later messages, all blocks
-
-
-def _get_signature(block: WireMessage) -> str:
-    """Return the signature of thinking, or encrypted thinking, which is its own; else ""."""
-    name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
-    return str(block.get(name, ""))
 
 
 def create_server(name: str, config: Server) -> AnthropicProvider:

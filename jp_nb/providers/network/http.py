@@ -28,7 +28,7 @@ from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_reading import read_json
 from jp_nb.json_writing import compact_json
 from jp_nb.providers.key_redactor import KeyRedactor
-from jp_nb.providers.network.endpoint import Endpoint, redact_url
+from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.endpoint_key import EndpointKey
 from jp_nb.providers.network.errors import classify_response
 from jp_nb.providers.network.key_log_filter import hide_key_in_logs
@@ -41,6 +41,7 @@ from jp_nb.providers.network.response_bodies import (
     split_lines,
 )
 from jp_nb.providers.network.sanitized_errors import iter_causes, sanitize_provider_error
+from jp_nb.providers.network.server_urls import redact_url
 from jp_nb.storable_json import encode_utf8
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from jp_nb.toolkit.builtin.ask_problems import (
 )
 from jp_nb.toolkit.builtin.ask_schema import CHOICE_DEFAULTS
 from jp_nb.toolkit.question import Question
-from jp_nb.toolkit.question_types.answer_types import TextAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 NO_SECRETS: Final = (
     "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."

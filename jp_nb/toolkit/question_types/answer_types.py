@@ -1,8 +1,8 @@
-"""The base class of the types of answers, and the types that are one value of a kind.
+"""The base class of the types of answers, and the simplest types, which have no conditions.
 
-A question has an answer type, which checks, describes, and converts its answers. Numbers,
-selections, and forms have modules of their own (`number_answer.py`, `select_answer.py`,
-`question.py`).
+A question has an answer type, which checks, describes, and converts its answers. Texts,
+numbers, selections, and forms have modules of their own (`text_answer.py`, `number_answer.py`,
+`select_answer.py`, `question.py`).
 
 To add a type, define a class and add an entry to each of these tables:
 
@@ -17,7 +17,7 @@ Source: `docs/extending.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -25,20 +25,14 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
-    StrictBool,
-    StrictInt,
     model_serializer,
-    model_validator,
 )
 
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
-from jp_nb.exact_form import spell_invisible
 from jp_nb.record.reading.recorded_answers import DONE_ANSWER
 from jp_nb.record.reading.recorded_answers import NONE_OF_THESE as NONE_OF_THESE  # for importers
 from jp_nb.text import one_line
 from jp_nb.toolkit.arguments.json_types import has_type
-from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern, matches_pattern
-from jp_nb.toolkit.question_types.text_formats import TextFormat, has_format
 from jp_nb.toolkit.question_types.web_address import MAX_URL_CHARS, remove_details
 
 Misfit = Literal["type", "option", "value"]
@@ -153,86 +147,6 @@ class BooleanAnswer(AnswerType):
     def format_answer(self, answer: JsonValue) -> str:
         """Return `Yes` or `No`."""
         return "Yes" if answer else "No"
-
-
-class TextAnswer(AnswerType):
-    """Answered by any string, including the empty one, within the bounds and the format.
-
-    Attributes:
-        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
-        min_length: Minimum number of characters.
-        max_length: Maximum number of characters; None for no limit.
-        pattern: Regular expression that is found in the text, without lookaround and
-            back-references, so that it is checked in linear time.
-        lines: True to show a box for several lines.
-    """
-
-    type: Literal["text"] = "text"
-    format: TextFormat | None = None
-    min_length: StrictInt = Field(0, ge=0)
-    max_length: StrictInt | None = Field(None, ge=0)
-    pattern: str | None = None
-    lines: StrictBool = True
-
-    @model_validator(mode="after")
-    def _check_answerable(self) -> Self:
-        """Refuse conditions that no text meets, and patterns that could take forever."""
-        if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError("`min_length` is greater than `max_length`")
-        if self.pattern is not None and not is_linear_pattern(self.pattern):
-            raise ValueError(
-                "`pattern` is not a regular expression that can be checked in linear time: write "
-                "it without lookaround and back-references"
-            )
-        return self
-
-    def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of a string with these conditions."""
-        keywords: dict[str, JsonValue] = {
-            "format": self.format,
-            "pattern": self.pattern,
-            "minLength": self.min_length or None,
-            "maxLength": self.max_length,
-        }
-        conditions = {keyword: value for keyword, value in keywords.items() if value is not None}
-        return super().answer_schema() | conditions
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
-        if not isinstance(answer, str):
-            return "type"
-
-        if len(answer) < self.min_length:
-            return "value"
-        if self.max_length is not None and len(answer) > self.max_length:
-            return "value"
-        if self.format is not None and not has_format(answer, self.format):
-            return "value"
-        if self.pattern is not None and not matches_pattern(answer, self.pattern):
-            return "value"
-        return None
-
-    @property
-    def expects(self) -> str:
-        """The format or `a string`, with the bounds and the pattern."""
-        kind = "a string" if self.format is None else _FORMAT_WORDS[self.format]
-        bounds = format_bounds(self.min_length or None, self.max_length, " characters")
-        if self.pattern is None:
-            return f"{kind}{bounds}"
-
-        pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
-        return f"{kind}{bounds} that matches {pattern}"
-
-
-MAX_SHOWN_PATTERN: Final = 200
-"""Maximum number of characters of a pattern in the description of a valid answer."""
-_FORMAT_WORDS: dict[TextFormat, str] = {
-    "email": "an e-mail address such as name@example.org",
-    "uri": "an address such as https://example.org",
-    "date": "a date such as 2026-11-23",
-    "time": "a time such as 17:30",
-    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
-}
 
 
 class SecretAnswer(AnswerType):

@@ -27,17 +27,13 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.json_schema import SchemaPath
 from jp_nb.text import one_line
 from jp_nb.toolkit.arguments.json_types import list_declared_types
-from jp_nb.toolkit.question_types.answer_types import (
-    AnswerType,
-    BooleanAnswer,
-    SecretAnswer,
-    TextAnswer,
-)
+from jp_nb.toolkit.question_types.answer_types import AnswerType, BooleanAnswer, SecretAnswer
 from jp_nb.toolkit.question_types.form_schema import ENUM_NAMES, FormSource, Node
 from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern
 from jp_nb.toolkit.question_types.number_answer import BOUNDS, IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 from jp_nb.toolkit.question_types.text_formats import TextFormat
 
 LONG_TEXT = 200  # a text with a larger maximum length gets a box with several lines

@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_schema import SchemaPath
-from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS, AnswerType, TextAnswer
+from jp_nb.toolkit.question_types.answer_types import MAX_FIELDS, AnswerType
 from jp_nb.toolkit.question_types.field_types import describe_free_text, select_answer_type
 from jp_nb.toolkit.question_types.form_schema import ANNOTATIONS, ENUM_NAMES, FormSource, Node
 from jp_nb.toolkit.question_types.number_answer import NumberAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 _NULL_SCHEMA: Final = {"type": "null"}
 

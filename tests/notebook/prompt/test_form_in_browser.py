@@ -25,7 +25,7 @@ pytestmark = [
 
 FIRST_CELL = """
 from in_cell import *
-from jp_nb.toolkit.question_types.answer_types import TextAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 from jp_nb.toolkit.question_types.select_options import Option
 
 def ask_each(*questions):

@@ -29,12 +29,12 @@ from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
-    TextAnswer,
     UrlAnswer,
 )
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 from jp_nb.toolkit.question_types.select_options import Option
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 
 def make_question_control(prompt: QuestionPrompt, *, in_form: bool = False) -> FormControl:

@@ -25,11 +25,9 @@ from jp_nb.notebook.prompt.controls.form_control import (
 )
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.editable_text import make_editable_text
-from jp_nb.toolkit.question_types.answer_types import (
-    AnswerType,
-    TextAnswer,
-)
+from jp_nb.toolkit.question_types.answer_types import AnswerType
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 NOTHING_TYPED = "Nothing was typed."
 

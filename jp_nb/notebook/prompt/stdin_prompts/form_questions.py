@@ -29,7 +29,8 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_questions import make_page_dialog
 from jp_nb.record.reading.recorded_answers import EMPTY
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 from jp_nb.text import one_line
-from jp_nb.toolkit.question_types.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
+from jp_nb.toolkit.question_types.answer_types import BooleanAnswer, SecretAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 KEEP_KEY: Final = ""  # an empty line: keep the answer, or leave the question open
 BACK_KEY: Final = "<"  # to the previous question

@@ -15,10 +15,7 @@ from typing import Final
 
 from jp_nb.agent.prompting.prompt_ends import Answered
 from jp_nb.agent.prompting.prompts import ActionPrompt, QuestionPrompt, SimplePrompt
-from jp_nb.notebook.prompt.stdin_prompts.stdin_decision import (
-    format_decision,
-    make_action_dialogue,
-)
+from jp_nb.notebook.prompt.stdin_prompts.stdin_decision import format_decision, make_action_dialogue
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
     HELP_KEY,
     STDIN,
@@ -38,11 +35,11 @@ from jp_nb.toolkit.question_types.answer_types import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
-    TextAnswer,
     UrlAnswer,
 )
 from jp_nb.toolkit.question_types.number_answer import IntegerAnswer, NumberAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 SHOW_AGAIN: Final = "a"
 

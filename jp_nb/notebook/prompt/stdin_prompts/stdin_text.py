@@ -23,7 +23,8 @@ from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import (
 from jp_nb.rendering.prompt_texts import prompt_text
 from jp_nb.rendering.prompt_texts.editable_text import EditableText, make_editable_text
 from jp_nb.text import plain
-from jp_nb.toolkit.question_types.answer_types import AnswerType, TextAnswer
+from jp_nb.toolkit.question_types.answer_types import AnswerType
+from jp_nb.toolkit.question_types.text_answer import TextAnswer
 
 END: Final = "."
 """Line that ends a text. Valid Python code rarely contains such a line."""
