@@ -178,13 +178,18 @@ def force_left_to_right(line: str) -> str:
 
 
 def format_user_name(name: str) -> str:
-    """Return the name of a user for display, in quotes if it could pass for other text."""
+    """Return the name of a user for display, in quotes if it could pass for other text.
+
+    In quotes, it is in exact form.
+    """
     line, is_cut = begin_line(name, MAX_USER_NAME_CHARS)
     if is_cut:
         line = f"{line[: MAX_USER_NAME_CHARS - 1]}…"
-    is_plain = bool(line) and all(
+
+    has_name_chars = all(
         char in _NAME_SIGNS or unicodedata.category(char)[0] in "LMN" for char in line
     )
+    is_plain = bool(line) and has_name_chars and not _INVISIBLE.search(line)
     return line if is_plain else format_exact_json(line)
 
 

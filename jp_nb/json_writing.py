@@ -118,7 +118,7 @@ def _convert_to_doubles(value: Any) -> Any:
 
 
 def format_storable_line(value: JsonValue) -> bytes:
-    """Return `make_storable(value)` as one line of JSON."""
+    """Return `value` as one line of JSON, with replacements for all that a file cannot store."""
     try:
         return to_json(value, inf_nan_mode="null")
     except ValueError:  # a surrogate

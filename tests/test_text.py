@@ -103,6 +103,7 @@ def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
         ('Ada", "Bo', '"Ada\\", \\"Bo"'),
         ("", '""'),
         ("a\nb\u202e", '"a b⟨U+202E⟩"'),
+        ("Ada\u3164", r'"Ada\u3164"'),  # a letter that is not visible
         ("x" * 10**7, f'"{"x" * 59}…"'),
         ("Ada" + " " * 300 + "Bo", '"Ada…"'),
         ("Ada" + " " * 300, "Ada"),

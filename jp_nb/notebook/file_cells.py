@@ -54,7 +54,7 @@ class FileCells:
         self._inserted_count = 0  # for the ids of new cells
         self._counts: dict[str, int] = {}  # execution counts of cells that ran in a turn, by id
 
-        # The last change, and the ids of its new cells by their keys, such as `new:1`.
+        # The id of the last change, and the ids of its new cells by their keys, such as `new:1`.
         self._operation = ""
         self._new_ids: Mapping[str, str] = {}
 
@@ -187,6 +187,4 @@ def _with_state(
     count = None if ran is None else ran.execution_count
     if ran is not None and state == "ran":
         state = ran.state
-    return NotebookCell(
-        cell.number, cell.source, cell.kind, cell.cell_id, execution_count=count, state=state
-    )
+    return replace(listed, execution_count=count, state=state)

@@ -29,7 +29,7 @@ from jp_nb.toolkit.outcome import NeedsInput
 from jp_nb.toolkit.question import Question
 
 MAX_AUTOMATIC_ANSWERS = 20
-"""Maximum number of automatic answers to one question of a call. Beyond, the tool ignores them."""
+"""Maximum number of automatic answers to one question of a call, which ends then."""
 IGNORES_ANSWERS_TEXT = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."

@@ -10,8 +10,9 @@ or its name (its *identity*). The *leaves* of a proposal are the smallest settin
 so those of a model are its provider and its name. Its `unsets` are the paths of settings that go
 back to the value of a lower layer, such as a file, and of items that it removes.
 
-The `basis` is the configuration with which the batch began: `values` has a value for each setting,
-`partial` only for settings that a layer sets. `after` is `partial` with the proposal.
+The `basis` is the configuration with which the batch began (the tool calls of one answer). Its
+`values` are those of all settings, its `partial` has only those that a layer sets. `after` is
+`partial` with the proposal.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """

@@ -90,7 +90,8 @@ def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
                 written[key] += 1
                 writer.add(exchange)
 
-    # No run has sent a request: the recordings are copies of cassettes without exchanges.
+    # No run has sent a request. A recording begins as a copy of the run's cassette, and these had
+    # no exchanges.
     if not written:
         return 0
 

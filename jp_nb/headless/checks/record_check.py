@@ -41,7 +41,7 @@ def check_record(metadata: Any, keys: KeySearch) -> Iterator[Finding]:
     """Check all conversations of a record.
 
     The record is in the notebook's metadata, or in the state of a widget, the *carrier*, if the
-    notebook was executed by another runner.
+    notebook was executed by another runner. `keys` hides API keys in the texts of the findings.
     """
     if carrier.find_unreadable_carriers(metadata):
         yield Finding("metadata.widgets", carrier.DAMAGED)

@@ -153,6 +153,7 @@ class RepairedTransport:
 
 def _is_content(block: object) -> bool:
     try:
+        # As the library reads it: by the names of the protocol, not by those of Python attributes.
         _CONTENT.validate_python(block, by_name=False)
     except ValidationError:
         return False

@@ -86,6 +86,7 @@ class CallAssembler:
 
         earlier_name = call.name
         call.name = self._names.extend(call, piece) or earlier_name
+        # Held text is in no event yet, but it counts for the size of the response.
         out.hold(len(call.name) - len(earlier_name))
         out.hold(call.arguments.add(piece.arguments))
 

@@ -57,7 +57,10 @@ END_WORDS: Final[Mapping[QuestionEnd, EndWords]] = {
     "open": EndWords("open"),
 }
 REFUSED: Final = "declined"
-"""The end of a question that is `refused`, for the user."""
+"""For the user, the end of a question that is `refused`: the user pressed Decline.
+
+The end `declined` is also that of a question which the user only left open.
+"""
 
 
 def end_in_words(end: QuestionEnd, marks: Collection[AnswerMark]) -> str:

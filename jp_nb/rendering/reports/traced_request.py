@@ -47,8 +47,17 @@ from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.request_context.context import ContextItem
 
 _CONTENT_KEYS: Final = frozenset(
-    {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
-    | {"response_format", "output_config"}
+    {
+        "model",
+        "messages",
+        "system",
+        "tools",
+        "tool_choice",
+        "attachments",
+        "response_schema",
+        "response_format",
+        "output_config",
+    }
 )
 """Members of a request body that are no parameters. `SentRequest.members` has more of them."""
 
@@ -101,7 +110,7 @@ class TracedRequest:
 
     @cached_property
     def body(self) -> dict[str, JsonValue]:
-        """The request body, with secret parameters masked."""
+        """The request body, with secret parameters masked. `sent.body` is without the API key."""
         body: dict[str, JsonValue] = json.loads(self.sent.body)
         content = _CONTENT_KEYS | self.sent.members
 

@@ -37,10 +37,7 @@ class HostNotices:
         return self._last_host
 
     def begin_turn(self, record: TurnRecord) -> None:
-        """Compare with the last host of the turn of `record`, which it notes as it sends requests.
-
-        That is so until `end_turn`.
-        """
+        """Until `end_turn`, compare with the last host in `record`, which the turn updates."""
         self._record = record
 
     def end_turn(self, record: TurnRecord) -> None:

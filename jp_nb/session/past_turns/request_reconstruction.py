@@ -95,8 +95,8 @@ class RequestReconstruction:
             conversation_id=self._stream.id,
         )
 
-        # So far, the request has the current head. The first entry of its answer has a new head.
-        # Without one, `read_request_head` returns that of the request before (`context.head`).
+        # So far, the request has the current head. That of its time is in the record: at the first
+        # entry of the answer if it was new, else it is that of the request before (`context.head`).
         has_answer = span.end > span.position
         if has_answer:
             head = read_request_head(self._stream.entries[span.position], context.head)
@@ -183,5 +183,5 @@ def _read_turn_choice(stream: ConversationStream, config: AppConfig) -> ToolChoi
     if choice is not None:
         return choice
 
-    # Earlier versions did not store `none`.
+    # `auto` is not stored, and earlier versions did not store `none` either.
     return "none" if config.assistant.tool_choice == "none" else "auto"

@@ -174,6 +174,7 @@ class CompletionRunner:
             except UnknownBatchError:  # the others still cost money
                 cache.end_batch(batch)
             else:
+                # It stays open in the cache: the next run fetches the answers that it has.
                 cancelled += 1
         return cancelled
 

@@ -2,8 +2,9 @@
 
 A *prepared answer* is the decision of one entry of the file: about a question, a call of a tool,
 its result, a change, an edit, or a plan. Exact names have priority over patterns, and the first
-matching pattern over later ones. An entry for exact arguments has priority over one for the tool,
-and an entry for the run over the others. `answers_file.py` reads the file.
+matching pattern over later ones. Of the patterns for edits, the longest one decides. An entry for
+exact arguments has priority over one for the tool, and an entry for the run over the others.
+`answers_file.py` reads the file.
 
 Source: `docs/answers.md`.
 """
@@ -34,7 +35,10 @@ CONSENT_WORDS: Final[Mapping[AnswersSection, str]] = {
 SKIP_WORD: Final = "skip"
 
 AnswerKey = tuple[str, ...]
-"""Section and tool; for a question, also its id: `("questions", "publish", "note")`."""
+"""Section and tool; for a question, also its id: `("questions", "publish", "note")`.
+
+An edit has the id or a tag of the cell in place of a tool.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,10 @@ class PreparedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswersFile:
-    """Content of an answers file, in its order."""
+    """Content of an answers file, in its order.
+
+    A run searches only the answers that `select_run` keeps for it.
+    """
 
     name: str
     answers: tuple[PreparedAnswer, ...] = ()

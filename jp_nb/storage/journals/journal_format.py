@@ -150,8 +150,9 @@ def format_call_lines(signature: JsonValue, progress: Mapping[str, CallProgress]
 
 
 def read_journal(data: bytes) -> JournalContents | None:
-    """Read a journal up to the last valid signature. Return None if its header is invalid.
+    """Read a journal up to the last signature line. Return None if its header is invalid.
 
+    The signature is not verified here: readers of the record do so, as for one from a notebook.
     Lines after a damaged line are not read, because their order is unknown.
     """
     first, _, rest = data.partition(b"\n")

@@ -67,7 +67,7 @@ class DecisionItem:
     def add_buttons(self, press: Callable[[str], None], first: int) -> list[widgets.Button]:
         """Show and return a button for each action, in place of earlier buttons of the row.
 
-        The form calls it each time that it shows this page. `press` is called with `decide-N`: N
+        The form calls it each time that it shows the items. `press` is called with `decide-N`: N
         counts all buttons of the form that decide, so those of this item start with `first`.
         """
         names = [f"decide-{first + index}" for index in range(len(self.actions))]
