@@ -208,7 +208,7 @@ class ActiveConversation:
         return Trust(
             self.document,
             KeyFile(),
-            is_local=self._is_trusted,
+            is_trusted=self._is_trusted,
             can_sign=can_sign,
             workspace=self.signed_here,
         )
@@ -472,7 +472,7 @@ class ActiveConversation:
         # A conversation that was not used yet begins with the files that now apply.
         if self.is_local and self.is_unused:
             self.document.conversation.base_config = self._make_base_config()
-            if self.inherited_entries:
+            if self.inherited_entries:  # only a conversation with entries is stored
                 self.sign_and_store_all()
 
         forget_made(self, "settings")

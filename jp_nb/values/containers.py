@@ -74,7 +74,7 @@ def _describe_first_items(
     """Return the items that fit, each in one line, with an expression for the others."""
     title = _format_title_of(value, inside.length)
 
-    if inside.items is None:
+    if inside.items is None:  # a set that is too large to sort
         expression = limits.format_expression("") or "…"
         first_20 = f"sorted({expression}, key=str)[:20]"
         return f"{title}: unordered, too many to show; {first_20} has 20 of them"
@@ -84,18 +84,19 @@ def _describe_first_items(
     shown = 0
 
     for key, item in nested.iter_items(inside):
+        name = None if key is None else key.value
         label = f"[{shown}] "
         if key is not None and key.is_field:
-            label = f"{key.value} = "
+            label = f"{name} = "
         elif key is not None:
-            label = f"{nested.write(key.value, _KEY_CHARS)}: "
+            label = f"{nested.write(name, _KEY_CHARS)}: "
 
         left = room - len(label) - 1
         if left < 16:
             break
 
         share = compute_share(left, inside.length - shown)
-        line = label + nested.write_part(key and key.value, item, share)
+        line = label + nested.write_part(name, item, share)
         lines.append(line)
         room -= len(line) + 1
         shown += 1
@@ -114,7 +115,7 @@ def _format_rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str
         inner = limits.format_expression("") or "…"
         note = f"… {format_quantity(left, 'more item')}"
         return f"{note}; sorted({inner})[{shown}:{shown + 20}] has the next"
-    if inside.begin.endswith("{"):
+    if inside.begin.endswith("{"):  # a dict, or another mapping
         return f"… {format_quantity(left, 'more key')}; list({limits.name or '…'}) has all keys"
     return limits.format_omitted(left, "item", f"[{shown}:{shown + 20}] has the next")
 
@@ -136,7 +137,8 @@ def _describe_parts(
             lines.append(f"… {format_quantity(len(parts) - index, 'more item')}")
             break
 
-        hidden = hide_part(key and key.value, part)
+        key_value = None if key is None else key.value
+        hidden = hide_part(key_value, part)
         if hidden is not None:  # a secret: this text is shown in its place
             part = hidden
 

@@ -192,6 +192,7 @@ def _read_item(value: Any, key: Any) -> Any:
         _check_part(single_key)
 
     if dict in list_types(value):
+        # The key is checked, and the caller checks the item: the other items need not be replaced.
         # A missing key would be added to a `defaultdict`.
         if not dict.__contains__(value, key):
             raise ValuePathError(f"key {key!r} does not exist")

@@ -78,6 +78,7 @@ def _fit_values(
         if count_chars(lines) <= room:
             return lines
 
+    access = "" if index is None else find_slice_access(index)
     for ends in END_VALUES:
         if 2 * ends >= length:
             continue
@@ -85,13 +86,13 @@ def _fit_values(
         top = _format_values(rows[0:ends], index, 0)
         bottom = _format_values(rows[length - ends : length], index, length - ends)
         # For example: `… 80 more values; prices[5:25] has the next`
-        end = f"[{ends}:{ends + 20}] has the next"
+        end = f"{access}[{ends}:{ends + 20}] has the next"
         note = limits.format_omitted(length - 2 * ends, "value", end)
         lines = [*top, "…", *bottom, note]
         if count_chars(lines) <= room:
             return lines
 
-    return [limits.format_omitted(length, "value", "[:20] has the first")]
+    return [limits.format_omitted(length, "value", f"{access}[:20] has the first")]
 
 
 def _format_range(value: Any, length: int) -> str:
@@ -118,6 +119,15 @@ def _format_values(part: Any, index: Any, start: int) -> list[str]:
         f"{format_or_hide(label, hidden)}: {format_or_hide(cell, hide_part(label, cell))}"
         for label, cell in zip(labels, values, strict=False)
     ]
+
+
+def find_slice_access(index: Any) -> str:
+    """Return the attribute of a series or frame of pandas whose slices select rows by position.
+
+    It is "" for the value itself. If the labels in `index` are floats, slices of the value select
+    the rows by label.
+    """
+    return ".iloc" if index.dtype.kind == "f" else ""
 
 
 def list_label_names(value: Any) -> tuple[object, ...]:

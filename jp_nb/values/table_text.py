@@ -56,6 +56,7 @@ class Table:
         counted: Number of rows in which missing values are counted.
         read_cells: Function of first row, end row, and number of columns. It returns the rows.
         read_labels: Function of first row and end row. It returns the labels of the rows.
+        slice_access: The attribute whose slices select rows by position; "" for the frame itself.
     """
 
     title: str
@@ -67,6 +68,7 @@ class Table:
     counted: int
     read_cells: Callable[[int, int, int], Iterable[Sequence[object]]]
     read_labels: Callable[[int, int], Sequence[object]]
+    slice_access: str = ""
 
 
 def format_table(table: Table, limits: DescriptionLimits) -> str:
@@ -101,12 +103,14 @@ def format_table(table: Table, limits: DescriptionLimits) -> str:
 
         # For example: `… 80 more rows; df[5:25] has the next`
         if chosen.shown_count < table.rows:
-            end = f"[{ends}:{ends + 20}] has the next"
+            end = f"{table.slice_access}[{ends}:{ends + 20}] has the next"
             lines.append(limits.format_omitted(table.rows - chosen.shown_count, "row", end))
 
         if count_chars(lines) <= limits.chars:
             return "\n".join(lines)
-    return "\n".join([*head, limits.format_omitted(table.rows, "row", "[:20] has the first")])
+
+    end = f"{table.slice_access}[:20] has the first"
+    return "\n".join([*head, limits.format_omitted(table.rows, "row", end)])
 
 
 class _ChosenRows(NamedTuple):

@@ -54,7 +54,7 @@ class HeadlessRun:
         seen = count_entries(loaded)
         self._store = CarrierStore(self._document, seen=seen, open_widget=self._open_widget)
         if key is not None:
-            self.trust = Trust(self._document, KeyFile(key), is_local=loaded is None)
+            self.trust = Trust(self._document, KeyFile(key), is_trusted=loaded is None)
         self._connect()
 
     # --- what the run does -----------------------------------------------------------------------
@@ -148,7 +148,7 @@ class HeadlessRun:
     def read_trust(stored: Any, key: Path) -> Any:
         """Return the trust of a new process in a stored record, by the user's `key` file."""
         document = Document.load(json.loads(json.dumps(stored)), clock=_read_clock)
-        return Trust(document, KeyFile(key), is_local=False)
+        return Trust(document, KeyFile(key), is_trusted=False)
 
     def repeat_in(self, other: HeadlessRun) -> None:
         """Keep the record in the widget of another run, too, from now on."""

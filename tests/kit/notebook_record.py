@@ -59,7 +59,7 @@ class NotebookRecord:
 
         self.trust: Any = None
         if keys is not None:
-            self.trust = Trust(self._document, keys, is_local=is_new)
+            self.trust = Trust(self._document, keys, is_trusted=is_new)
             self._sign_appends()
 
     @property
@@ -136,7 +136,7 @@ class NotebookRecord:
 
     def decide_trust(self, keys: Any, *, is_local: bool = False) -> None:
         """Decide about the trust again, by default as a new process does."""
-        self.trust = Trust(self._document, keys, is_local=is_local)
+        self.trust = Trust(self._document, keys, is_trusted=is_local)
 
     def _follow(self, *, is_local: bool = False) -> None:
         if self.trust is not None:

@@ -122,7 +122,7 @@ class PagesInProcess:
         self.opened = found.open()
         if self.key is not None:
             is_local = not self.opened.restored
-            self.trust = Trust(self.document, KeyFile(self.key), is_local=is_local)
+            self.trust = Trust(self.document, KeyFile(self.key), is_trusted=is_local)
         self._connect()
         return str(self.store.location)
 

@@ -306,6 +306,8 @@ def sample_values() -> dict[str, Any]:
         "indexed frame": frame().set_index(["s", "n"]),
         "empty frame": pd.DataFrame(),
         "pandas series": frame()["f"],
+        "series by float": pd.Series(range(1000), index=np.arange(1000) / 2),
+        "frame by float": pd.DataFrame({"a": range(1000)}, index=np.arange(1000) / 2),
         "labelled series": pd.Series([1, 2], index=["x", "y"], name="q"),
         "index": pd.Index(["a", "b"]),
         "array": np.arange(6).reshape(2, 3),

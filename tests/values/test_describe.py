@@ -152,6 +152,9 @@ def test_omitted_parts_are_named_with_an_expression_for_them(subtests: pytest.Su
         ("indexed frame", "index MultiIndex s, n"),
         ("pandas series", "pandas.Series f, 1,000 values, float64, 7 nulls\nmin 0.0, max 1.0"),
         ("pandas series", "… 980 more values; value[10:30] has the next"),
+        # With such an index, `value[10:30]` would select the labels from 10.0 to 30.0.
+        ("series by float", "… 980 more values; value.iloc[10:30] has the next"),
+        ("frame by float", "… 990 more rows; value.iloc[5:25] has the next"),
         ("lazy frame", "polars.LazyFrame, not computed, 2 columns: n: Int64, s: String\nPlan:"),
         ("large array", "(in a sample of at most 200,000 elements, evenly spaced)"),
         ("large array", "1,000,000 elements in total; value[0, :20] has the first of them"),

@@ -138,7 +138,8 @@ class _IncomingSpecs:
             self._is_busy.set()
             self._specs.put(RunSpec.model_validate_json(line))
 
-        if self._is_busy.is_set():  # the pool was killed: the guard ends the kernel
+        # The pool was killed. Without this process, a guard ends the kernel (`KernelProcesses`).
+        if self._is_busy.is_set():
             os._exit(ORPHANED_EXIT_CODE)
         self._specs.put(None)
 

@@ -15,6 +15,7 @@ from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 
 THINKING_SIGNATURE_KEY: Final = "anthropic_thinking_signature"
 REDACTED_THINKING_KEY: Final = "anthropic_redacted_thinking"
+"""Keys of the metadata of reasoning."""
 
 
 class OpenBlock:

@@ -66,9 +66,9 @@ def _find_id(entry: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
 
 
 async def collect_pages(pages: AsyncGenerator[list[ModelInfo], None]) -> ModelList:
-    """Return the models of all `pages`. A page without a new model ends the list.
+    """Return the models of all `pages`, of which there are at most `MAX_MODEL_PAGES`.
 
-    A server may repeat its pages without an end.
+    A page without a new model ends the list: a server may repeat its pages without an end.
     """
     models: dict[str, ModelInfo] = {}
     page_count = 0

@@ -55,7 +55,7 @@ def format_system_messages(
     if not texts:
         return []
 
-    # The server caches the beginning of a request up to the marked part.
+    # Models with one of these prefixes cache the beginning of a request up to the marked part.
     if request.model.startswith(profile.cached_by_mark):
         parts = [make_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}

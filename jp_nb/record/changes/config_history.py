@@ -7,8 +7,9 @@ Invalid settings of the result are a `ConfigError`.
 
 *Stored* changes are those that were read from the notebook file. They do not apply in full, above
 all those of an *untrusted* record, which someone else may have written. `ChangeFilter` gives the
-parts that apply, and notes the others in `ignored` and `problems` (`stored_changes.py`). It also
-has a budget for the work of untrusted changes, so that a record cannot occupy the kernel.
+parts that apply, and notes the others in `ignored` and `problems` (`stored_changes.py`). It allows
+no untrusted change to select a local model, and has a budget for the work of untrusted changes, so
+that a record cannot occupy the kernel.
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """

@@ -83,7 +83,8 @@ class Trust:
     user returns to it, even without a signature.
 
     Args:
-        is_local: True if the conversation began in this process. Otherwise, its signature decides.
+        is_trusted: True if the conversation is trusted without a signature, for example because it
+            began in this process. Otherwise, its signature decides.
         can_sign: False for reproducible records, which are not signed.
         workspace: The workspace of the notebook. Without one, a signature counts in each folder.
 
@@ -97,7 +98,7 @@ class Trust:
         document: Document,
         keys: SigningKeys,
         *,
-        is_local: bool,
+        is_trusted: bool,
         can_sign: bool = True,
         workspace: Workspace | None = None,
     ) -> None:
@@ -110,7 +111,7 @@ class Trust:
         self._signer: Signer | None = None
         self.unsigned_reason: str | None = None
         self.why_not: str | None = None
-        self._adopt(is_trusted=is_local)
+        self._adopt(is_trusted=is_trusted)
 
     @property
     def trusted(self) -> bool:

@@ -206,7 +206,7 @@ class Settings:
         Later changes do not affect it. `draft` can also be an earlier state of the conversation
         (`Projection.until`).
         """
-        source = draft or self.projection
+        source = self.projection if draft is None else draft
         config = source.config()
         now = source.now()  # the state after the last change
         return ConfigSnapshot(

@@ -4,7 +4,8 @@
 file, and their order of priority, are in `answers_content.py`.
 
 The steps of the reading are functions of their own: some callers need the bytes, for which the user
-consents to the file, or the text, whose comments an inbox keeps.
+consents to the file, or the text, whose comments an inbox keeps (the open decisions of a batch).
+An *owned* file is one that no other user can have written (`files.py`).
 
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
