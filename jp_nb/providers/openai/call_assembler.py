@@ -105,7 +105,7 @@ class CallAssembler:
         if with_id is not None and self._may_continue_id(piece, with_id):
             return with_id
 
-        # An index that only later pieces have tells nothing.
+        # An index tells nothing if the pieces before had none, and this one names no call.
         has_indexes = bool(self._by_index)
         if piece.index is not None and (has_indexes or piece.name):
             return at_index

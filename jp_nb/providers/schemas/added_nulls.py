@@ -2,7 +2,8 @@
 
 OpenAI's strict mode requires each property, so an optional one is sent as nullable. Its null is
 removed from the answer, unless the user's schema itself allows null there and requires the
-property. If the schema has alternatives, the first one that the answer fits decides.
+property. If the schema has alternatives in place of properties, the first one that the answer fits
+decides.
 
 `expand_or_keep` returns a schema with its `$ref` and `allOf` written out, if that is possible.
 """

@@ -19,7 +19,6 @@ from pydantic import JsonValue
 from jp_nb.config.layers import REGISTRATIONS_LAYER, Layer
 from jp_nb.config.partials.partial import get_path
 from jp_nb.config.partials.partial_change import Change
-from jp_nb.config.schema import node_at
 from jp_nb.config.setting_paths import PathKeys, parse_path, try_parse_path
 from jp_nb.record.changes.config_step import Step
 from jp_nb.record.entries.events import ConfigDelta
@@ -125,10 +124,9 @@ def _changes(step: Step, keys: PathKeys) -> bool:
 def _find_unset_above(change: Change, keys: PathKeys) -> str | None:
     """Return the last path of `unsets` that contains the setting `keys`, or None.
 
-    None also for a path that is no setting, and if the same change sets a value there, which then
-    counts instead.
+    None also if the same change sets a value there, which then counts instead.
     """
-    if get_path(change.delta, keys) is not None or not node_at(keys):
+    if get_path(change.delta, keys) is not None:
         return None
 
     last = None
