@@ -53,7 +53,7 @@ class TurnConfiguration:
         for notice in resolved.tools.notices:
             self._turn.display(Notice(f"⚠ {notice}"))
 
-        self._turn.record.provider = resolved.provider_name
+        self._turn.record.provider_name = resolved.provider_name
         self._turn.tokens.max_tokens = resolved.request.max_total_tokens
         may_measure = self._turn.times.may_measure
         self._turn.times.is_on = may_measure and not self.is_replayable(resolved)

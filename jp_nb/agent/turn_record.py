@@ -55,7 +55,7 @@ class TurnRecord:
     Attributes:
         stream: The record.
         context: The context of requests. Compaction replaces it with another object.
-        provider: Name of the provider whose responses are added now.
+        provider_name: Name of the provider whose responses are added now.
         sent: The request that was sent last; None before the first one.
         last_host: The host, such as `api.openai.com`, that got the conversation last; None if it is
             unknown.
@@ -63,7 +63,7 @@ class TurnRecord:
 
     stream: ConversationStream
     context: RequestContext
-    provider: str = ""
+    provider_name: str = ""
     sent: LastRequest | None = None
     last_host: LastHost | None = None
     _held_inquiries: list[InquiryEntry] = field(default_factory=list)
@@ -96,7 +96,7 @@ class TurnRecord:
             # The first entry of a response contains the *head* of its request: the instructions and
             # tools. It is noted first, because it comes before the response in the context.
             self.context.note_head(entry)
-            self.context.add(entry, self.provider, self.stream.images)
+            self.context.add(entry, self.provider_name, self.stream.images)
 
     @property
     def last_user_text(self) -> str:
@@ -120,7 +120,7 @@ class TurnRecord:
         No inquiry is held back, because the calls of the turn before have ended.
         """
         self.stream.start_turn(request, images)
-        self.context.add(self.stream.entries[-1], self.provider, self.stream.images)
+        self.context.add(self.stream.entries[-1], self.provider_name, self.stream.images)
 
     def add_user_message(self, text: str, display: Display) -> None:
         """Append and show a text of the user to the model in the middle of a turn."""

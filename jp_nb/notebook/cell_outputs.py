@@ -28,16 +28,30 @@ Bundle = dict[str, Any]
 
 @dataclass(slots=True)
 class _KeptDisplay:
-    """A display. `is_own` is True if jp_nb displays it, with an id by which a page finds it."""
+    """A display.
+
+    Attributes:
+        display_id: The id by which updates find it; None without one.
+        data: The content by MIME type.
+        metadata: The metadata of the content.
+        is_own: True if jp_nb displays it, with an id by which a page finds it.
+        chars: The size of the data; 0 for an own display, which has no limit. It is counted once
+            for each content: each further output of the cell compares it with the limit.
+    """
 
     display_id: str | None
     data: Bundle
     metadata: Bundle
     is_own: bool
+    chars: int = field(init=False)
 
-    @property
-    def chars(self) -> int:
-        return sum(_count_chars(value) for value in self.data.values())
+    def __post_init__(self) -> None:
+        self.set_content(self.data, self.metadata)
+
+    def set_content(self, data: Bundle, metadata: Bundle) -> None:
+        self.data = data
+        self.metadata = metadata
+        self.chars = 0 if self.is_own else sum(map(_count_chars, data.values()))
 
     def to_json(self) -> Bundle:
         output = {"data": self.data, "metadata": self.metadata}
@@ -97,8 +111,7 @@ class CellOutputs:
 
         shown = self._find_displays(display_id)
         for display in shown:
-            display.data = data
-            display.metadata = metadata
+            display.set_content(data, metadata)
 
         if not shown:
             self._append(_KeptDisplay(display_id, data, metadata, is_own=True))
@@ -122,7 +135,7 @@ class CellOutputs:
             case "update_display_data":
                 for display in self._find_displays(published.display_id):
                     if not display.is_own:
-                        display.data, display.metadata = _read_bundle(content)
+                        display.set_content(*_read_bundle(content))
             case "clear_output":
                 if content.get("wait"):
                     self._clears_next = True

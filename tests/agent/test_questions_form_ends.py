@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 import jp_nb as jp
-from jp_nb.agent.calls.call_response import format_stopped_call
+from jp_nb.agent.calls.call_response import describe_stopped_call
 from jp_nb.agent.interrupts import USER_STOPPED_VERDICT
 from tests.agent.ask_turns import (
     DATABASE,
@@ -188,8 +188,8 @@ async def test_stop_reports_finished_calls_as_undelivered() -> None:
 
 
 def test_stopped_call_is_reported_as_run_or_not_run() -> None:
-    assert format_stopped_call(USER_STOPPED_VERDICT, ran=False) == LEFT_UNRUN
-    assert format_stopped_call(USER_STOPPED_VERDICT, ran=True) == LEFT_RUNNING
+    assert describe_stopped_call(USER_STOPPED_VERDICT, ran=False) == LEFT_UNRUN
+    assert describe_stopped_call(USER_STOPPED_VERDICT, ran=True) == LEFT_RUNNING
 
 
 @pytest.mark.req("HB-11")

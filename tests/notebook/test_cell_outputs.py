@@ -85,6 +85,22 @@ def test_oldest_outputs_of_user_code_are_omitted_with_a_note() -> None:
     assert [each["data"]["text/plain"][:3] for each in kept] == ["104", "xxx"]
 
 
+def test_data_of_a_display_is_counted_once_and_not_with_each_later_output() -> None:
+    class Number:
+        written = 0
+
+        def __str__(self) -> str:
+            self.written += 1
+            return "1"
+
+    kernel = BusyKernel()
+    number = Number()
+    kernel.publish("display_data", data={"application/json": [number]}, metadata={}, transient={})
+    write(kernel, "a\n")
+    write(kernel, "b\n", "stderr")
+    assert number.written == 1
+
+
 def test_printed_text_is_bounded() -> None:
     kernel = BusyKernel()
     for number in range(50):

@@ -167,6 +167,11 @@ def test_python_function_keeps_its_name(folder: Path, books: Any) -> None:
         return "mine"
 
     try:
-        assert sent(Notebook(folder), turn_on("mcp.books"))["books__read"] == "Read my own book."
+        notebook = Notebook(folder)
+        assert sent(notebook, turn_on("mcp.books"))["books__read"] == "Read my own book."
+
+        # It also does if the tool with the same discovered name is configured under another one.
+        notebook.jp('config conversation.tools.look.source="mcp.books.read"')
+        assert sent(notebook) == {**ALL, "books__read": "Read my own book.", "look": ""}
     finally:
         jp_nb.remove_tool("books__read")

@@ -314,6 +314,20 @@ async def test_result_names_the_outcome_of_each_edit() -> None:
     assert first["version"] == document.version("a")
 
 
+@pytest.mark.req("CELL-10")
+async def test_cell_is_inserted_after_a_new_cell_of_which_only_a_later_edit_was_rejected() -> None:
+    document = edited("one", THIS)
+    edits = [
+        insert("new", "start"),
+        {"op": "patch", "cell": "new:1", "version": "same", "old": "new", "new": "newer"},
+        insert("next", "new:1"),
+    ]
+    review = await review_of(document, *edits)
+    outcome = await decide(document, review, *edits, chosen={1, 3})
+    assert document.sources == ["new", "next", "one", THIS]
+    assert "2. rejected by the user." in outcome.content
+
+
 @pytest.mark.req("CELL-28")
 async def test_result_is_an_error_if_nothing_was_applied() -> None:
     document = edited("one", THIS)

@@ -15,8 +15,12 @@ from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.entries.entry_images import make_images_metadata
 from jp_nb.record.entries.events import ToolCallResponse
-from jp_nb.record.reading.call_marks import RULE, make_edit_metadata, make_server_marks
-from jp_nb.record.reading.call_marks import SKIPPED_KEY as SKIPPED_MARK
+from jp_nb.record.reading.call_marks import (
+    RULE,
+    SKIPPED_KEY,
+    make_edit_metadata,
+    make_server_marks,
+)
 from jp_nb.record.reading.plan_marks import PLAN_APPROVED
 from jp_nb.toolkit.truncation import truncate_middle
 
@@ -73,11 +77,11 @@ def format_stopped_response(call: Call, verdict: Verdict) -> str:
     is_canceled = verdict.choice != "continue" and verdict.by != "unattended"
     if is_canceled and verdict.by_interrupt and call.tool is not None:
         return call.tool.cancellation_response
-    return format_stopped_call(verdict, ran=call.state.ran)
+    return describe_stopped_call(verdict, ran=call.state.ran)
 
 
-def format_stopped_call(verdict: Verdict, *, ran: bool) -> str:
-    """Return the response that the model reads of a call that did not finish because of `verdict`.
+def describe_stopped_call(verdict: Verdict, *, ran: bool) -> str:
+    """Return the sentences that tell the model why a call did not finish.
 
     `ran` is True if the call had begun. An example: "It did not run: an interrupt came first. The
     user ended the turn."
@@ -101,7 +105,8 @@ def make_call_response(
     """Return the entry of the record with the response `content`.
 
     Its metadata has facts about the call that the model does not get, such as the rule that
-    permitted it. The structured result is omitted if the user edited the text.
+    permitted it. The structured result is omitted if the user edited the text, or if the call was
+    `skipped`: the user or a rule refused it or its result, or stopped it.
     """
     state = call.state
     result = state.result
@@ -119,7 +124,7 @@ def make_call_response(
         metadata[PLAN_APPROVED] = True
     metadata |= make_images_metadata(result.shown_images.images)
     if skipped:
-        metadata[SKIPPED_MARK] = True
+        metadata[SKIPPED_KEY] = True
 
     return ToolCallResponse(
         id=call.request.id, content=content, is_error=is_error, metadata=metadata

@@ -1,8 +1,11 @@
 """Add the tools that sources have discovered to a configuration, with their default settings.
 
-A source that *discovers* has tools that are not configured. Each is added with its *registration*,
-its default settings, below those that the user configured. Before that, a source recognizes its
-tools by their names (`ToolSource.may_have`): `books__search` is one of the source `mcp.books`.
+A source that *discovers*, such as a server, has tools that are not configured. Each is added with
+its *registration*, its default settings, below those that the user configured. Its setting `source`
+names this one tool: `mcp.books.search` is `search` of the source `mcp.books`.
+
+A source that was not asked yet recognizes its tools by their names (`ToolSource.may_have`):
+`books__search` is one of `mcp.books`.
 
 Source: `docs/turns.md`, `docs/extending.md`, `docs/decisions.md` D217.
 """
@@ -28,7 +31,8 @@ def add_registrations(
     """Return `config` with the `discovered` tools, by the name of their source.
 
     Tools that are configured without a source belong to the source of `discovering` that may have
-    them. The toolset of such a source is off, unless it is configured.
+    them. The toolset of such a source is off, unless it is configured: a server may have a hundred
+    tools, which the user did not choose one by one.
     """
     conversation = config.conversation
     tools = dict(conversation.tools)
@@ -58,7 +62,11 @@ def _add_discovered(
 
     for name, registration in registrations.items():
         configured = tools.get(name)
-        if registration.get("source") in renamed_sources:
+        source = registration.get("source")
+        if configured is not None and configured.source not in (None, source):
+            continue  # a tool of another source, such as a function of the notebook, has this name
+
+        if source in renamed_sources:
             tools.pop(name, None)
         elif configured is None or configured.source is None:
             tools[name] = _register(name, registration, configured)

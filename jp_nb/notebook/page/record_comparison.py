@@ -61,6 +61,7 @@ class RecordComparison:
         delivery = self._deliveries.followed
         if active_in_page != delivery.stream:  # the id of the kernel's active conversation
             self._add_missing_conversations(document, stored)
+            # The next write replaces the record, except the conversations that the page holds.
             delivery.set_other_record(active_in_page, stored)
         elif not delivery.match_record(stored):  # the entries differ
             self.refusal = PageRefusal(DIVERGED, delivery.stream, as_other(stored))
@@ -93,6 +94,7 @@ class RecordComparison:
 
         # The record becomes one of the other conversations, and so does each one inside it.
         document.others += split_damaged(refusal.preserved)
+        # It may be damaged, so the page copies no conversation of it: the next write sends all.
         self._deliveries.followed.set_other_record(get_conversation_id(refusal.preserved))
         self.refusal = None
 

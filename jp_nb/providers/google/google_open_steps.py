@@ -57,7 +57,10 @@ class OpenStep:
         self._pieces.append(content["text"])
 
     def add_annotations(self, annotations: list[JsonValue]) -> None:
-        """Add annotations to the last text. They may arrive before it: then it is empty so far."""
+        """Add annotations to the last text of an output.
+
+        They may arrive before the text: then it is empty so far.
+        """
         contents = self.wire.setdefault("content", [])
         if not contents:
             contents.append(make_text_content(""))

@@ -17,9 +17,10 @@ from jp_nb.providers.request_parts.request_body import WireMessage
 
 
 def rebuild_steps(value: JsonValue) -> list[WireMessage] | None:
-    """Return steps of an answer of Gemini with their known fields; None if a step is unknown.
+    """Return steps of an answer of Gemini with their known fields.
 
-    The metadata has one step, or a list of steps.
+    The metadata has one step, or a list of steps. The result is None if there is none, or if one is
+    unknown.
     """
     steps = value if isinstance(value, list) else [value]
     rebuilt: list[WireMessage] = []

@@ -48,7 +48,7 @@ from jp_nb.rendering.prompt_texts.question_card import (
     QuestionCard,
     make_question_card,
 )
-from jp_nb.text import escape_markdown, one_line
+from jp_nb.text import one_line
 from jp_nb.toolkit.question import FormAnswer
 from jp_nb.toolkit.question_types.select_answer import SelectAnswer
 
@@ -86,15 +86,16 @@ def _summarize_form(prompt: FormPrompt, end: AnyEnd) -> PromptSummary:
     markdown = [summary.markdown for summary in summaries]
     if head := format_head_line(prompt.pages[0]):
         plain_lines.insert(0, head)
-        markdown.insert(0, escape_markdown(head))
+        markdown.insert(0, escape_markup(head))
 
     return PromptSummary("\n".join(plain_lines), "\n\n".join(markdown))
 
 
 def _has_card(prompt: SimplePrompt) -> bool:
-    """Return True if the summary lists options, an own text, or fields below the question.
+    """Return True if the summary of a single question has options or fields below it.
 
-    A short choice of one option needs no list: the answer has its label.
+    A page of a form always has a card. For a single question, one line is enough if it can hold the
+    answer: a short choice of one option has its label there.
     """
     if isinstance(prompt, ActionPrompt):
         return False

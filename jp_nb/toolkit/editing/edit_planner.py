@@ -140,7 +140,7 @@ class _Planner:
         """
         if edit.cell in self._rejected:
             return self._rejected[edit.cell]
-        if edit.after.startswith(NEW_CELL_PREFIX):
+        if edit.after.startswith(NEW_CELL_PREFIX) and edit.after not in self._drafts:
             return self._rejected.get(edit.after)
         return None
 
@@ -200,7 +200,10 @@ class _Planner:
         self._planned.append(planned)
 
     def _insert(self, edit: CellEdit, source: str) -> None:
-        """Plan a new cell. An unknown anchor, "", puts it at the end."""
+        """Plan a new cell. An unknown anchor, "", puts it at the end.
+
+        `read_edits` has checked that it is a code cell if it is to run.
+        """
         place = self._order.put(edit.key, self._find_anchor(edit))
         draft = _Draft(edit.key, edit.cell_kind, source, None)
         self._drafts[edit.key] = draft
