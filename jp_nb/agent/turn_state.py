@@ -35,7 +35,10 @@ from jp_nb.toolkit.tool_context import SharedContext
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """The answer to the same `question` of the same call, before the turn was interrupted."""
+    """The answer to the same `question` of the same call, before the turn was interrupted.
+
+    `channel` is the source of the answer, such as `form`; None if it is unknown.
+    """
 
     question: InquiryQuestion
     answer: JsonValue
@@ -114,7 +117,7 @@ class TurnContext:
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """Context of all calls of a batch.
+    """Context of a batch, which is all tool calls of one response of the model.
 
     Attributes:
         inquiry: Asks a model the questions that the configuration routes to it.

@@ -69,7 +69,8 @@ def format_json_number(number: int | float) -> str:
         return text if isinstance(number, int) or math.isfinite(number) else "null"
 
     if int(power) == -5:  # JP uses an exponent only for smaller numbers, Python also for this one
-        sign = "-" * mantissa.startswith("-")
-        return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
+        sign = "-" if number < 0 else ""
+        digits = mantissa.lstrip("-").replace(".", "")
+        return f"{sign}0.0000{digits}"
 
     return f"{mantissa}e{int(power)}"

@@ -61,6 +61,13 @@ def test_why_explains_the_same_error_until_another_one_is_raised(ipython: IPytho
     assert "this cell began" not in other.printed, "another error is another request"
 
 
+def test_turn_that_explains_an_error_is_replayed_only_by_its_number(ipython: IPythonShell) -> None:
+    ipython.run("{}['first']")
+    ipython.run("%jp why")
+    assert "has only explanations of errors" in str(ipython.run("%jp replay").error)
+    assert "turn 1 called no tool" in str(ipython.run("%jp replay 1").error)
+
+
 def test_why_does_not_explain_errors_of_jp_nb(ipython: IPythonShell) -> None:
     ipython.run("%jp config no.such.path=1")
     assert "the last error came from jp_nb itself. ConfigError" in str(ipython.run("%jp why").error)

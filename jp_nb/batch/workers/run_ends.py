@@ -45,7 +45,10 @@ def make_interrupted_end(spec: RunSpec) -> RunEnd:
 def make_failed_end(
     spec: RunSpec, reason: str, *, start: float | None = None, fatal: str = ""
 ) -> RunEnd:
-    """Return the end of a run that failed for `reason`; `fatal` is as in `RunEnd`."""
+    """Return the end of a run that failed for `reason`.
+
+    `fatal` is the reason why no other run can succeed; "" if others may.
+    """
     seconds = 0.0 if start is None else round(time.monotonic() - start, 3)
     cell = FailedCell(error=format_text(reason))
     line = EndedLine(run=spec.run, outcome="failed", seconds=seconds, failed_cells=(cell,))

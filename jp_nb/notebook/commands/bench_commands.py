@@ -75,16 +75,18 @@ def _parse_call_options(call: Invocation) -> Namespace:
 def replay_calls(call: Invocation) -> None:
     """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
     session = call.session
-    number = call.number(at_least=1)  # for the user, from 1; `index` and `last.number` are from 0
+    number = call.number(at_least=1)
     turns = list(session.document.conversation.turns())
-    last = find_turn_to_repeat(turns, "There is nothing to replay")
-    index = last.number if number is None else to_stored_turn(number)
-    if index >= len(turns):
+    if number is None or not turns:
+        turn = find_turn_to_repeat(turns, "There is nothing to replay")
+    elif number <= len(turns):
+        turn = turns[to_stored_turn(number)]
+    else:
         raise UsageError(f"There is no turn {number}. The last turn is {len(turns)}.")
 
     options = call.options
     with report_cancellation():
-        replay_turn(session.bench, turns[index], asks=options.ask, strict=options.strict)
+        replay_turn(session.bench, turn, asks=options.ask, strict=options.strict)
 
 
 def _find_recorded_call(call: Invocation, options: Namespace) -> ToolCallRequest | None:

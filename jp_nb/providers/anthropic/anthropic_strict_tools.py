@@ -74,6 +74,7 @@ class _StrictTool:
 def _adapt_strict_tool(parameters: str) -> _StrictTool | None:
     """Return the JSON schema `parameters` as a strict tool has it; None if that is impossible."""
     schema = json.loads(parameters)
+    # The default stays: it tells the model which value an optional argument has without it.
     rewriter = SchemaRewriter("anthropic", schema, dropped=ANNOTATION_KEYWORDS - {"default"})
     try:
         check_anthropic(schema)

@@ -58,6 +58,8 @@ class GenerateRendering(GoogleRendering):
     `GoogleRendering`. For each item of the context, it sets `has_own_metadata` (True if its
     metadata is from this server), and calls `_add`, which calls one of the methods `_add_…`. A
     message that was encoded before is changed only through `_edit_message`.
+
+    After the API has rejected signatures, the first `unsigned_items` items have none.
     """
 
     continue_request: ClassVar[WireMessage] = {"role": "user", "parts": [{"text": CONTINUE_PROMPT}]}
@@ -80,6 +82,7 @@ class GenerateRendering(GoogleRendering):
         return [{"role": "user", "parts": parts}] if parts else []
 
     def _strip_reasoning(self, message: WireMessage) -> WireMessage | None:
+        """Return an answer without reasoning at its end: thoughts, and signatures without one."""
         parts = message["parts"]
         while parts and (parts[-1].get("thought") or parts[-1].get("text") == ""):
             parts = parts[:-1]

@@ -49,7 +49,9 @@ from jp_nb.providers.schemas.schema_parts import (
 )
 
 _STABLE_REFERENCE: Final = re.compile(rf"#(/properties/{WRAPPER_KEY}|/(\$defs|definitions)/[^/]+)?")
-"""References whose targets the rewriter does not move."""
+"""References whose targets the rewriter does not move: the root, a definition, and the schema that
+`wrap_in_object` put into the root, because it is not one of an object.
+"""
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )

@@ -105,4 +105,4 @@ def is_answered(entry: JsonObject) -> bool:
 
 def read_entry_time(entry: JsonObject) -> datetime | None:
     """Return the time of a log entry; None if it is invalid."""
-    return parse_rfc3339(entry.get("timestamp", entry.get("datetime")))
+    return parse_rfc3339(entry.get("timestamp", entry.get("datetime")))  # as in older logs

@@ -74,7 +74,7 @@ class ConfiguredAnswers:
                     for field_id, problem in problems.items()
                 }
             )
-        return {**fields}
+        return fields
 
     def find_fields(self, question: Question) -> Answers:
         """Return the configured answers to single fields, by field id; empty for another question.
