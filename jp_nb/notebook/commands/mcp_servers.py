@@ -6,7 +6,7 @@ Source: `docs/mcp.md`, See and restart servers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jp_nb.config.tree.server_settings import McpServer
 from jp_nb.errors import UsageError
@@ -16,9 +16,6 @@ from jp_nb.notebook.commands.mcp_server_names import find_connection, find_runni
 from jp_nb.rendering.report import Report, join_reports, make_note, make_table
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
-
-if TYPE_CHECKING:
-    pass
 
 SERVERS_HEAD: Final = ("server", "state", "tools", "protocol", "process", "configured in")
 NONE_CONFIGURED: Final = (
