@@ -18,7 +18,7 @@ from jp_nb.values.cut_text import cut_middle, format_quantity, to_one_line
 from jp_nb.values.source_locations import format_location, is_own_code
 
 MAX_CAUSES: Final = 5
-"""Maximum number of causes, and of members of an exception group."""
+"""Maximum number of members of an exception group; no cause follows so many exceptions."""
 MAX_TRACEBACK_FRAMES: Final = 20
 """Maximum number of lines of a traceback that are shown."""
 MAX_WALKED_FRAMES: Final = 5_000
@@ -37,7 +37,7 @@ def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     `seen` has the `id` of each exception so far, because causes may form a cycle.
     """
     seen.add(id(value))
-    yield _format_summary(value, 2000)  # the messages of causes share the room
+    yield _format_summary(value, 2000)  # leaves room for the messages of causes
 
     notes = getattr(value, "__notes__", None)
     for note in notes[:5] if isinstance(notes, list) else ():

@@ -53,6 +53,15 @@ def test_call_cut_by_the_token_limit_is_not_completed() -> None:
         assert events[-1] == model_event("finished", "max_tokens")
 
 
+def test_message_without_a_stop_reason_does_not_complete_a_cut_call() -> None:
+    usage = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 3}}
+    cut = (tool(0), arguments(0, '{"city": "De'), stop(0), usage)
+
+    assert not [e for e in decode(*cut) if is_kind(e, "flush")]
+    assert not [e for e in decode(*cut, *ending("max_tokens")) if is_kind(e, "flush")]
+    assert [e for e in decode(*cut, *ending("tool_use")) if is_kind(e, "flush")]
+
+
 def test_call_with_empty_or_broken_arguments_is_completed() -> None:
     events = decode(tool(0), stop(0), tool(1), arguments(1, "{"), stop(1), *ending("tool_use"))
     assert [e.index for e in events if is_kind(e, "flush")] == [0, 1]

@@ -164,6 +164,14 @@ def test_huge_conversation_has_a_short_report() -> None:
     assert "not shown" not in full.text
 
 
+def test_short_report_that_omits_only_rows_names_the_full_one() -> None:
+    hint = "Show the full texts: `%jp request 0.1 --full`"
+    for system, has_hint in ((("Be brief.",) * 40, False), (("Be brief.",) * 41, True)):
+        report = render("request", trace_request(ask(user("Hi"), system=system)))
+        assert (hint in report.text) is has_hint
+        assert ("… and 1 more" in report.text) is has_hint
+
+
 def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "k-0123456789abcdef0123"
     monkeypatch.setenv("REPORT_KEY", key)

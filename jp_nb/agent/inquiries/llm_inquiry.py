@@ -211,7 +211,10 @@ def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue
 
 
 def _find_problem(data: JsonValue, inquiry: ModelInquiry) -> str | None:
-    """Return why `data` is no valid answer, in words; None if it is one."""
+    """Return why `data` is no valid answer, in words; None if it is one.
+
+    An answer without `inquiry_id` is valid: some servers drop constants from schemas.
+    """
     if not isinstance(data, dict):
         return "expected a JSON object"
     if "answer" not in data:

@@ -87,7 +87,8 @@ def print_change(call: Invocation, done: str, previous: ConversationInfo) -> Non
     hint = f". Go back: `%jp switch {previous.id}`"
     if previous.id not in call.session.document.ids():
         hint = ""  # empty conversations are not kept
-    elif call.session.active.headless:  # the output is the same in each run
+    elif call.session.active.headless:
+        # Ids are random, and the output of a headless run should be the same in each run.
         hint = ". Go back: `%jp switch` lists the conversations"
 
     print(f"jp_nb: {done}{hint}")

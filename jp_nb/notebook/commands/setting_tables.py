@@ -54,7 +54,7 @@ def show_provenance(call: Invocation, paths: Sequence[str]) -> None:
         for explained in explained_paths:
             for source in settings.explain([explained])[explained]:
                 value = "reverted"
-                if not source.is_uncovered:
+                if not source.uncovers_layers:
                     value = format_masked(explained, source.value)
                 rows.append((explained, _describe_source(source, explained), value))
 
@@ -120,7 +120,7 @@ def _find_effective_source(sources: Sequence[Provenance]) -> Provenance | None:
     last = sources[-1]
     outside = [source for source in sources if source.source not in (BASE, CONVERSATION)]
     last_outside = outside[-1] if outside else None
-    if last.is_uncovered:
+    if last.uncovers_layers:
         return last_outside
 
     if last.source == BASE and last_outside is not None and last_outside.value == last.value:

@@ -311,8 +311,10 @@ class AnthropicDecoder(Decoder):
         delta = message.get("delta") or {}
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details
-        self.is_complete = bool(self._stop_reason)
-        self._flush_pending_call(out)
+        if self._stop_reason:
+            self.is_complete = True
+            self._flush_pending_call(out)
+
         self._transformations = message.get("input_transformations") or self._transformations
         self._add_usage(message.get("usage"), out)
 

@@ -92,9 +92,12 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds in `retry-after`, or None. `now` is the Unix time, for a date."""
+    """Return the seconds in `retry-after-ms` or `retry-after`, or None.
+
+    `now` is the Unix time, for a `retry-after` with a date.
+    """
     milliseconds = _parse_positive(headers.get("retry-after-ms", ""))
-    if milliseconds is not None:
+    if milliseconds is not None and milliseconds <= MAX_RETRY_WAIT_S * 1000:
         return milliseconds / 1000
 
     text = headers.get("retry-after", "").strip()
@@ -124,9 +127,9 @@ def find_wait(text: str) -> float | None:
 
 
 def _parse_positive(text: str) -> float | None:
-    """Return a number of seconds or milliseconds that can be a wait, or None."""
+    """Return a number greater than 0, or None."""
     value = _parse_number(text)
-    return value if value is not None and 0 < value <= MAX_RETRY_WAIT_S * 1000 else None
+    return value if value is not None and value > 0 else None
 
 
 def _parse_number(text: str) -> float | None:

@@ -44,7 +44,10 @@ def read_content_part(part: Any) -> tuple[PartKind | None, str]:
 
 
 def join_content_texts(value: Any) -> str:
-    """Return the text of a field that is a text, or a list of texts and parts with texts."""
+    """Return the text of a field that is a text, or a list of texts and parts with texts.
+
+    Lists in a list are omitted: no server sends them, and they could be nested without a limit.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

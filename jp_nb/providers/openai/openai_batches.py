@@ -60,6 +60,7 @@ class OpenAiBatches(HttpBatches):
 
     @property
     def _base(self) -> str:
+        """The address of the API. `address` is that of `path` in it."""
         return self.address.removesuffix(f"/{self._path}")
 
     def _get_address(self, batch_id: str) -> str:

@@ -40,8 +40,8 @@ class Provenance:
         file: The file or variable of a layer below the conversation.
         turn: The turn of a change of the conversation, counted from 0.
         delta: The entry of this change.
-        is_uncovered: True if the change removed the conversation's value, so that the layers below
-            apply.
+        uncovers_layers: True if the change removed the conversation's value, so that the layers
+            below apply.
     """
 
     source: str
@@ -49,7 +49,7 @@ class Provenance:
     file: str | None = None
     turn: int | None = None
     delta: ConfigDelta | None = None
-    is_uncovered: bool = False
+    uncovers_layers: bool = False
 
     @property
     def place(self) -> str:
@@ -108,9 +108,9 @@ def find_sources(
         elif _changes(step, keys):
             unset_path = _find_unset_above(step.change, keys)  # None if the change sets a value
             value = None if unset_path else get_path(step.after, keys)
-            is_uncovered = unset_path in step.change.uncovers
+            uncovers_layers = unset_path in step.change.uncovers
             yield Provenance(
-                CONVERSATION, value, turn=turn, delta=step.delta, is_uncovered=is_uncovered
+                CONVERSATION, value, turn=turn, delta=step.delta, uncovers_layers=uncovers_layers
             )
 
 

@@ -79,6 +79,7 @@ class TimeScale:
         ticks: list[tuple[float, float]] = []
         for part in shown:
             count = -(-part.start // step)  # the first multiple in this part
+            # The second condition is for a turn that is too long for the largest step.
             while count * step <= part.end and len(ticks) <= 10 * _TICK_COUNT:
                 x = self.find_x(count * step)
                 if not ticks or x - ticks[-1][1] >= min_gap:
@@ -117,7 +118,7 @@ def _make_parts(
     x = 0.0
     for interval in intervals:
         part_width = width * interval.length / total_length
-        is_cut = interval.length < (interval.end - interval.start) * 0.999
+        is_cut = interval.length < interval.end - interval.start
         parts.append(ScalePart(interval.start, interval.end, x, part_width, is_cut))
         x += part_width
     return parts

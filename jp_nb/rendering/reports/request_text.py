@@ -5,7 +5,8 @@ short form has the beginning of each text, the full form (`--full`) has all of i
 
 `TracedRequest.sent` has the request as it is sent, without the key: address, headers, and body.
 `shown` has its texts, and the system texts, attachments, and tools in front of the messages.
-Changed ones may be sent as messages too, and are then among `messages`.
+Those
+that changed in the conversation may be sent as messages too, and are then among `messages`.
 
 Source: `docs/guide.md`.
 """
@@ -41,8 +42,8 @@ from jp_nb.text import pluralize
 
 MAX_MESSAGE_CHARS: Final = 160
 """Limit of characters of a text in the short report."""
-MAX_MESSAGE_ROWS: Final = 40
-"""Limit of system texts, attachments and tools in the short report."""
+MAX_SECTION_ROWS: Final = 40
+"""Limit of system texts, of attachments, and of tools in the short report."""
 MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
 FIRST_MESSAGES: Final = 3
 LAST_MESSAGES: Final = 12
@@ -172,7 +173,7 @@ def _list_content(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
 
 
 def _make_short_table(section: _Section) -> Report:
-    rows = list(section.rows[:MAX_MESSAGE_ROWS])
+    rows = list(section.rows[:MAX_SECTION_ROWS])
     more = len(section.rows) - len(rows)
     if more:
         last_row = ("…", f"… and {more:,} more", "", "")
@@ -259,6 +260,7 @@ def _is_cut(traced: TracedRequest) -> bool:
     return (
         any(len(text) > MAX_MESSAGE_CHARS or "\n" in text for text in texts)
         or len(traced.messages) > FIRST_MESSAGES + LAST_MESSAGES + 1
+        or max(len(request.system), len(request.attachments)) > MAX_SECTION_ROWS
         or bool(request.tools)  # the short report has no schemas
     )
 

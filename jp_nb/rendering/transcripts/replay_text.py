@@ -83,7 +83,7 @@ def _list_difference(number: int, result: Replayed) -> Iterator[Report]:
         return
 
     label = f"{number} {one_line(result.name, limit=80)}"
-    # As a change of a setting from one result to the other, for its text and its difference.
+    # `summarize_changes` compares two values of a setting. It gets the two results as such values.
     change = ProposedChange(label, json.dumps(result.then), json.dumps(result.now))
     [summary] = summarize_changes((change,))
     yield Report(f"≠ {make_code_span(summary.line)}", f"≠ {summary.line}")

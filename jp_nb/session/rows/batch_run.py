@@ -227,7 +227,8 @@ class BatchRun:
     def _handle_unknown(self, batch: SubmittedBatch, error: UnknownBatchError) -> None:
         """Give up a batch that the server does not know; keep it in the file if it may be paid."""
         reason = f"the server does not know the batch {batch.id}: {error}"
-        if error.status != HTTPStatus.NOT_FOUND:  # the server has deleted the answers
+        if error.status != HTTPStatus.NOT_FOUND:
+            # The server has deleted the answers (410), or the id in the file is not valid (None).
             self._end_batch(batch, reason)
             return
 

@@ -82,7 +82,7 @@ class Skills:
             for skill_folder in SKILL_FOLDERS:
                 for name in self._list_names(folder / skill_folder):
                     path = folder / skill_folder / name / SKILL_FILE
-                    if os.path.lexists(path):
+                    if os.path.lexists(path):  # also a broken link, which is reported later
                         yield path
 
     def _list_names(self, folder: Path) -> list[str]:

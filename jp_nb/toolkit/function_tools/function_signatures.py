@@ -60,12 +60,11 @@ def find_context_name(
     parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
 ) -> str | None:
     """Return the name of the parameter with the type `ToolContext`, or `ToolContext | None`."""
-    name: str | None = None
     for parameter in parameters:
         hint = hints.get(parameter.name, Any)
         if ToolContext in (hint, *typing.get_args(hint)):
-            name = parameter.name
-    return name
+            return parameter.name
+    return None
 
 
 def _read_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
