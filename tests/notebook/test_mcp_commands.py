@@ -104,6 +104,8 @@ def test_failed_start_stays_listed_with_its_reason_until_a_start_succeeds(
     shown = notebook.jp("mcp")
     assert rows_of(shown)["books"][0] == "failed"
     assert "books, last error: the MCP server books did not start" in shown
+    row = " ".join(rows_of(notebook.jp("tools"))["mcp.books.*"])
+    assert row.startswith("missing: the MCP server books did not start")
 
     notebook.jp("mcp log books")
     log = capsys.readouterr().out

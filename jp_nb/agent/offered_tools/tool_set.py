@@ -33,6 +33,7 @@ class ToolSet:
         clashes: Description of each name that two sources have.
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
+        failed_sources: The text of each failed source, by its name.
         config: The configuration, with the tools that its sources found.
         notices: Texts for the user about the sources.
         instructions: Texts for the model about the use of the tools.
@@ -43,6 +44,7 @@ class ToolSet:
     clashes: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    failed_sources: Mapping[str, str] = field(default_factory=dict)
     config: AppConfig | None = None
     notices: tuple[str, ...] = ()
     instructions: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ async def offer_tools(
         clashes=found.clashes,
         problems=found.problems,
         failures=found.failures,
+        failed_sources=found.failed_sources,
         config=config,
         notices=found.notices,
         instructions=found.instructions,

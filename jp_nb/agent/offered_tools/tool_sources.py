@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -68,6 +68,7 @@ class FoundTools:
         clashes: Description of each name that two sources have.
         problems: One text for each optional source that failed, with its name.
         failures: The same for required sources.
+        failed_sources: The text of each failed source, by its name.
         notices: Texts for the user about the sources.
         instructions: Texts for the model about the use of the tools.
     """
@@ -77,6 +78,7 @@ class FoundTools:
     clashes: Mapping[str, str]
     problems: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    failed_sources: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     instructions: tuple[str, ...] = ()
 
@@ -176,14 +178,15 @@ class ToolSources:
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
 
-        failures = [failure for name, failure in attempt.failures.items() if name in sources]
+        failed = {name: failure for name, failure in attempt.failures.items() if name in sources}
         used_names = {source.name for _, source in tools.values()}
         return FoundTools(
             tools,
             missing,
             clashes,
-            problems=_list_texts(failures, are_required=False),
-            failures=_list_texts(failures, are_required=True),
+            problems=_list_texts(failed.values(), are_required=False),
+            failures=_list_texts(failed.values(), are_required=True),
+            failed_sources={name: failure.text for name, failure in failed.items()},
             notices=self._take_notices(),
             instructions=self._list_instructions(used_names),
         )
@@ -339,7 +342,7 @@ def _find_cause(exc: BaseException) -> BaseException:
     return exc
 
 
-def _list_texts(failures: Sequence[SourceFailure], *, are_required: bool) -> tuple[str, ...]:
+def _list_texts(failures: Iterable[SourceFailure], *, are_required: bool) -> tuple[str, ...]:
     """Return the texts of the failures of required sources, or of the others, without duplicates.
 
     Several sources may fail with the same text, for example if they need the same program.

@@ -103,7 +103,8 @@ class KernelTemplate:
 class ForkedKernel:
     """The process of a kernel, with the methods of `subprocess.Popen` that `jupyter_client` uses.
 
-    It is no child of this process, so its exit code is not known.
+    It is no child of this process, so its exit code is not known. The template ignores SIGCHLD, so
+    an ended kernel is no zombie: its process id is gone.
     """
 
     stdin = stdout = stderr = None

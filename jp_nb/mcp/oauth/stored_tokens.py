@@ -96,7 +96,7 @@ class StoredTokens(httpx2.Auth):
         Raises:
             SignInNeededError: The server refuses the request, and there is no other token.
         """
-        # A redirect to another server gets no token.
+        # The library `mcp` sends a new request after a redirect. Another server gets no token.
         if _get_origin(str(request.url)) != _get_origin(self._launch.url):
             yield request
             return
@@ -167,7 +167,7 @@ class StoredTokens(httpx2.Auth):
         if isinstance(secret, str) and not in_header:
             data["client_secret"] = secret
 
-        headers = {"accept-encoding": "identity"}
+        headers = {"accept-encoding": "identity"}  # `read_bounded` refuses compressed answers
         request = httpx2.Request("POST", endpoint, data=data, headers=headers)
         if isinstance(secret, str) and in_header:
             request = next(httpx2.BasicAuth(client_id, secret).sync_auth_flow(request))

@@ -39,7 +39,7 @@ INHERITED_VARIABLES: Final = (
     if sys.platform == "win32"
     else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 )  # fmt: skip
-"""Variables of the kernel that each server inherits, as other MCP clients do. No key is one."""
+"""Variables of the kernel that each server inherits, as other MCP clients do: no API keys."""
 
 
 def make_environment(configured: Mapping[str, str]) -> dict[str, str]:
@@ -119,7 +119,8 @@ class ServerProcess:
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
                 cwd=self._launch.folder,
-                start_new_session=os.name == "posix",  # an interrupt of the kernel is none for it
+                # An interrupt of the kernel does not reach another session.
+                start_new_session=os.name == "posix",
             )
         except (OSError, ValueError, NotImplementedError) as exc:
             raise StartError(end_reasons.explain_failed_spawn(self._launch, exc)) from exc
@@ -143,7 +144,8 @@ class ServerProcess:
         if self.pid is None or self._is_stopped:
             return
 
-        # Also if this task is cancelled: the number of the group may later be that of another one.
+        # Set at once, so that no second call sends signals: the operating system may have given the
+        # number of an ended group to another one by then.
         self._is_stopped = True
         try:
             await self._end_group()

@@ -48,12 +48,12 @@ class PageCopy:
 
     Attributes:
         state: The page's name for the content.
-        keys: The metadata keys and carriers with the content.
+        keys: The metadata keys and carriers (states of widgets) with the content.
         stream: The id of the active conversation; "" without one.
         length: Number of its entries, from the first, that equal those of the kernel's document.
         head_text: `format_head` of the record; "" if it is unknown.
-        held: Conversations of the kernel's document that the page holds unchanged, with their
-            places in its `others`.
+        held: Inactive conversations of the kernel's document that the page holds unchanged, with
+            their places in its `others`, or `ACTIVE`.
     """
 
     state: str
@@ -101,6 +101,7 @@ class PageCopy:
             return {}
 
         places = {id(other): place for other, place in self.held}
+        # Since `held` was set, the kernel's active conversation may have become an inactive one.
         for other in others:
             if isinstance(other, dict) and self._is_active_conversation(other):
                 places[id(other)] = ACTIVE
@@ -112,7 +113,8 @@ class PageCopy:
         if not self.stream or get_conversation_id(other) != self.stream:
             return False
 
-        # If all entries of the page equal those of the kernel, equal numbers are equal entries.
+        # If all entries in the page's `jp` equal those of the kernel, equal numbers are equal
+        # entries.
         has_only_equal_entries = self.length == self.keys.jp_length
         has_same_entries = has_only_equal_entries and len(get_events(other)) == self.length
         return has_same_entries and format_head(other) == self.head_text

@@ -32,10 +32,7 @@ def create_server(name: str, config: Server) -> Provider:
     """
     profile = _set_images(make_profile(name, config.profile), config.images)
     endpoint = make_endpoint(name, config, profile.path, headers={})
-    endpoint = replace(endpoint, local=profile.local or "")
-    if config.dialect == "responses":
-        return _create_responses(endpoint, profile)
-    return ChatProvider(endpoint, profile)
+    return _create_for_dialect(config.dialect, endpoint, profile)
 
 
 def _set_images(profile: Profile, takes_images: bool | None) -> Profile:
@@ -49,8 +46,12 @@ def _set_images(profile: Profile, takes_images: bool | None) -> Profile:
     return replace(profile, media_types=media_types)
 
 
-def _create_responses(endpoint: Endpoint, profile: Profile) -> Provider:
-    """Return the provider of the Responses API at the same server."""
+def _create_for_dialect(dialect: str | None, endpoint: Endpoint, profile: Profile) -> Provider:
+    """Return the provider for `dialect`, which is `chat` if it is None."""
+    endpoint = replace(endpoint, local=profile.local or "")
+    if dialect != "responses":
+        return ChatProvider(endpoint, profile)
+
     # Few conversations need this module.
     from jp_nb.providers.openai.openai_responses import ResponsesProvider
 
@@ -74,9 +75,4 @@ def create(name: str, config: ChatCompletionsProvider) -> Provider:
         headers = {key: value for key, value in attribution.items() if value}
 
     endpoint = make_endpoint(name, config, profile.path, headers=headers)
-    endpoint = replace(endpoint, local=profile.local or "")
-
-    # Without a setting, only OpenAI's own server gets requests of the Responses API.
-    if find_dialect(name, config) == "responses":
-        return _create_responses(endpoint, profile)
-    return ChatProvider(endpoint, profile)
+    return _create_for_dialect(find_dialect(name, config), endpoint, profile)

@@ -25,7 +25,7 @@ class Step:
     change: Change
     """The part of the entry that applies."""
     below: Partial
-    """The layers below the conversation. After a reset, these are only `defaults`."""
+    """The layers below the conversation; after a reset by the user, only `defaults`."""
     defaults: Partial
     """The tools' defaults, which apply where a path is unset."""
     after: Partial
@@ -39,7 +39,8 @@ class Step:
         if self.delta is None:
             return True
 
-        # A reset of an untrusted record is ignored: then the settings are those before it.
+        # The result of a reset is `below` itself. But a reset may be ignored, if the budget for
+        # changes of an untrusted record is spent: then its result is the settings before it.
         applies = not self.is_reverted and self.after is self.below
         return self.delta.op == "reset" and applies
 

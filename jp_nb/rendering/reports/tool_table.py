@@ -16,10 +16,7 @@ from jp_nb.agent.offered_tools.tool_set import ToolSet
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.rendering.prompt_texts.grant_text import format_grants
-from jp_nb.rendering.report import (
-    Report,
-    make_table,
-)
+from jp_nb.rendering.report import Report, make_table
 
 
 class MakeOffer(Protocol):
@@ -68,10 +65,8 @@ def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None
 
 def _describe_source(name: str, config: AppConfig, offered: ToolSet) -> str:
     """Return the state of a source whose tools are not known."""
-    # The text of a failure names its source: `the tool source 'mcp.books' failed: …`.
-    failures = [text for text in (*offered.failures, *offered.problems) if name in text]
-    if failures:
-        return f"missing: {failures[0]}"
+    if name in offered.failed_sources:
+        return f"missing: {offered.failed_sources[name]}"
     if config.conversation.toolsets[name].state:
         return "on"
     return f"off: {name} has not started. List its tools: `%jp tools {name}`"

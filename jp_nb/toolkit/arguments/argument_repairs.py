@@ -1,9 +1,9 @@
 """Repair the arguments of a call: numbers that a model sent as texts, and null for no argument.
 
 Only the repair of nulls follows references (`$ref`), and looks into alternatives (`anyOf`). The
-conversion of texts reads the types of the alternatives, and nothing inside of them. Both occur in
-the schemas of Python functions and of servers, which convert and complete their arguments
-themselves.
+conversion of texts reads the types of the alternatives, and nothing inside of them. The schemas of
+Python functions and of servers have references and alternatives. Their texts are converted by the
+function or server itself.
 
 Source: `docs/turns.md`.
 """
