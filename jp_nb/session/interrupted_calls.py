@@ -56,7 +56,8 @@ def append_finished_calls(active: RecoveredConversation) -> list[str]:
     # A call has a stage if the journal knows its progress.
     remaining = {call.event_id: progress[call.event_id] for call in still_open if call.stage}
     if entries and remaining:
-        # A reader of the journal forgets the progress above a response, so it is written again.
+        # When the journal is read, a response ends the progress that was written before it, so the
+        # progress of the other calls is written again.
         active.journal_use.keep_progress(remaining)
 
     # The stream returns the same objects each time. A model may give two calls the same id.

@@ -10,7 +10,7 @@ import pytest
 import jp_nb as jp
 from tests.kit.cassettes import CassetteFile
 from tests.kit.kinds import make
-from tests.support.asked_requests import exchanges, requests, write_cassette
+from tests.support.asked_requests import SPEC, asked, exchanges, requests, write_cassette
 
 
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
@@ -25,6 +25,23 @@ def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     again.keep(good)
     last = CassetteFile(path).open("replay-or-record")
     assert [last.replay(failed.request), last.replay(failed.request)] == [failed, good]
+
+
+def test_failures_of_growing_requests_are_written_and_replayed_in_their_order(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    cassette = CassetteFile(path).open("replay-or-record")
+    failed, good, *_ = exchanges()
+    growing = [asked({**SPEC, "message": SPEC["message"][:count]}) for count in (1, 2, 3)]
+    attempts = [make("exchange", request, failed.events, failed.end) for request in growing]
+    attempts.append(make("exchange", growing[-1], good.events, good.end))
+    for attempt in attempts:
+        cassette.keep(attempt)
+
+    assert CassetteFile(path).exchanges() == attempts
+    again = CassetteFile(path).open("replay-or-record")
+    assert [again.replay(attempt.request) for attempt in attempts] == attempts
 
 
 def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Path) -> None:

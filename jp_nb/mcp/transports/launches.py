@@ -31,7 +31,8 @@ class StdioLaunch:
         environment: Variables in addition to those that each server inherits from the kernel
             (`INHERITED_VARIABLES`, `server_process.py`).
         folder: Working directory; None for that of the kernel.
-        secrets: Values that are hidden in messages, such as those of `${VAR}`.
+        secrets: Values that are hidden in messages, such as those of `${VAR}`. Variables that look
+            like secrets always are.
     """
 
     command: str

@@ -47,7 +47,7 @@ class PageLink:
     def __init__(self, kernel: Any, *, patience: float) -> None:
         self._kernel = kernel
         self._comm: Any = None  # until `connect`
-        self._cell = CellContext()  # as its parent, a message has the cell that ran here
+        self._cell = CellContext()  # messages have the cell that runs now as parent
         self.comm_id = f"{TARGET}.{uuid.uuid4().hex}"
         self.lock = Condition()
         self.pages = Pages(patience=patience)
@@ -79,7 +79,7 @@ class PageLink:
         with self.lock:
             opening = self.numbering.make_message("open")
 
-        self._cell = CellContext()  # from now on, the parent is the cell that calls `connect`
+        self._cell = CellContext()  # and from now on, the cell that calls `connect`
         self._comm = create_comm(target_name=TARGET, comm_id=self.comm_id, data=opening)
         # A page without a control channel answers on the shell channel, after the cell.
         self._comm.on_msg(lambda message: receive(message["content"].get("data")))
@@ -89,7 +89,10 @@ class PageLink:
         self._cell.run(self._comm.send, message)
 
     def ask_for_hello(self, page: str = "") -> None:
-        """Let the sending thread ask `page` (all pages if "") for another `hello`. Hold `lock`."""
+        """Let the sending thread ask `page` (all pages if "") for another `hello`.
+
+        Hold `lock`, and call its `notify_all` afterwards, which wakes up the sending thread.
+        """
         fields: JsonObject = {"to": page} if page else {}
         self.urgent.append(self.numbering.make_message("pull", **fields))
 

@@ -23,9 +23,16 @@ class Decompressor:
         wbits = 16 + zlib.MAX_WBITS if "gzip" in encodings else zlib.MAX_WBITS
         self._decoder = zlib.decompressobj(wbits)
         self._may_be_raw = "gzip" not in encodings  # some servers send deflate without its header
+        self._first_byte = b""  # if the first piece of a body that may be raw has only one
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield what `data` decompresses to, without bytes after the end."""
+        if self._may_be_raw:
+            data = self._first_byte + data
+            if len(data) < 2:  # the header, if there is one, has two bytes
+                self._first_byte = data
+                return
+
         piece = b""
 
         # After a piece of the maximum size, the decoder may have more, even without further data.
@@ -38,7 +45,7 @@ class Decompressor:
                 self._decoder = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without a header
                 piece = self._decoder.decompress(data, MAX_DECODED_BYTES)
 
-            self._may_be_raw = False  # the first bytes have decided it
+            self._may_be_raw = False  # the first two bytes have decided it
             data = self._decoder.unconsumed_tail
             if piece:
                 yield piece

@@ -14,8 +14,8 @@ from jp_nb.providers.request_parts.call_rules import CallRules
 def make_call_id(number: int, request: bytes) -> str:
     """Return an id for a received call without one: a digest of its number and the request body.
 
-    It is unique in the conversation, because each request is longer than the last one. It is the
-    same if the request is sent again.
+    It is unique in the conversation, because each request has other messages. It is the same if the
+    request is sent again.
     """
     digest = sha256(b"%d " % number + request)
     return f"call_{digest.hexdigest()[:32]}"

@@ -55,7 +55,7 @@ def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
                 waiting.append(name)
             case "permitted":
                 not_started.append(name)
-            case _:  # it started, or the record has no stage, as that of JP
+            case _:  # it started, or its stage is unknown
                 unclear.append(name)
 
     if waiting:

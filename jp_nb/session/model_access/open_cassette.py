@@ -64,7 +64,8 @@ class OpenCassette:
     """An open cassette. Each recorded exchange is replayed once.
 
     Turns and rows have event loops of their own, which use it at the same time. The lock guards the
-    exchanges: `replay` and `keep` take it, and their private methods expect it held.
+    exchanges: `replay` and `keep` take it, and their private methods expect it held. Only turns ask
+    for the results of tools (`find_results`), so these need no lock.
 
     Args:
         check_content: Raises an error if the content must not be used.
@@ -231,15 +232,16 @@ class OpenCassette:
         They have the same request, or the beginning of it: after a failed attempt, the next one may
         have more messages.
         """
-        failures = self._failed_attempts.pop(exchange.request.id, [])
+        last_failures = self._failed_attempts.pop(exchange.request.id, [])
+        failures: list[Exchange] = []  # of shorter requests, oldest first
         recent_ids = {message.id for message in exchange.request.messages[-FOLLOW_UP:]}
 
         for request_id, attempts in [*self._failed_attempts.items()]:
             messages = attempts[0].request.messages
             if messages and messages[-1].id in recent_ids:
-                failures = self._failed_attempts.pop(request_id) + failures
+                failures += self._failed_attempts.pop(request_id)
 
-        return failures
+        return failures + last_failures
 
 
 def _read_content(

@@ -16,7 +16,7 @@ from jp_nb.session.questions.imported_rows import ImportedRows, ReadLine, collec
 from jp_nb.storage.question_logs.question_log_lines import LogEntry, decode_log_entry
 
 _NOT_IMPORTED: Final = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
-"""Keys of another log that its entries do not keep."""
+"""Keys of another log that its entries do not keep, or get anew."""
 
 
 def read_log(text: str) -> ImportedRows:

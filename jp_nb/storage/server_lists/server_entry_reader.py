@@ -221,9 +221,6 @@ class ServerEntryReader:
     def _note_other(self, key: str, short_key: str) -> None:
         """Note a key that is no setting here, with the reason if it has a meaning elsewhere."""
         shown = one_line(key, limit=40)
-        # Such as its folders. The key that turns the sandbox on has a note.
-        is_sandbox_detail = short_key.startswith("sandbox")
-
         if short_key in _GRANTING:
             self.notes.append(f"ignored: {shown} (it grants nothing here)")
         elif short_key in _RESTRICTING:
@@ -232,7 +229,9 @@ class ServerEntryReader:
             )
         elif short_key == "headershelper":
             self.notes.append(f"ignored: {shown} (a program that prints headers is not run)")
-        elif short_key not in _MEANINGLESS and not is_sandbox_detail:
+        elif short_key in _MEANINGLESS or short_key.startswith("sandbox"):
+            pass  # details of a sandbox, such as its folders: `sandbox` itself has a note
+        else:
             self._ignored.append(key)
 
 

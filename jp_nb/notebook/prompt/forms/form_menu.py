@@ -39,7 +39,7 @@ class FormMenu:
 
     @property
     def has_reply(self) -> bool:
-        """True if the user has written a reply that is not blank: no deadline interrupts that."""
+        """True if the user has written a reply. Then no deadline closes the form."""
         return bool(self.reply_box.value.strip())
 
     def read_reply(self, message: FormMessage) -> str:
