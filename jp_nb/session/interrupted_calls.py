@@ -1,4 +1,4 @@
-"""Continue tool calls that were interrupted when a kernel died, from what its journal has of them.
+"""Append the results of tool calls that finished while a kernel died, and name the others.
 
 A journal keeps the *progress* of each tool call without a response: whether it was permitted, has
 started, or has finished with a result. A finished call gets its response, so that it does not run

@@ -22,7 +22,7 @@ from jp_nb.providers.openai.chat_profiles import Profile
 from jp_nb.providers.openai.openai_batches import OpenAiBatches
 from jp_nb.providers.openai.openai_chat_decoder import ChatDecoder
 from jp_nb.providers.openai.openai_chat_fields import build_request_fields
-from jp_nb.providers.openai.openai_chat_parts import format_attachments, format_system_messages
+from jp_nb.providers.openai.openai_chat_front import format_attachments, format_system_messages
 from jp_nb.providers.openai.openai_chat_rendering import ChatRendering
 from jp_nb.providers.openai.openai_model_list import list_chat_completions_models
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments, advise_images

@@ -1,117 +1,41 @@
-"""Chat Completions: the parts of messages, and the messages before a conversation.
+"""Chat Completions: the parts of a message.
 
 A message has a text, or a list of parts with texts, images, and PDFs:
 
     {"role": "user", "content": [{"type": "text", "text": "Look:"}, {"type": "image_url", …}]}
-
-In front of the conversation are the system texts and the attachments.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from itertools import chain
-
-from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.image_headers import PDF
 from jp_nb.images import Image
-from jp_nb.providers.openai.chat_profiles import Profile
-from jp_nb.providers.request_parts.attachment_parts import (
-    FormattedAttachments,
-    encode_base64,
-    format_attachment_name,
-    format_documents_xml,
-    format_pdf_name,
-    split_attachments,
-)
-from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
-from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
+from jp_nb.providers.request_parts.attachment_parts import format_pdf_name
+from jp_nb.providers.request_parts.request_body import WireMessage
 
 
 def format_image_parts(image: Image, words: str) -> list[WireMessage]:
     """Return the parts of an image or a PDF of the conversation, below a text with `words`."""
     if image.media_type == PDF:
-        part = _make_pdf_part(format_pdf_name(image), image.text)
+        part = make_pdf_part(format_pdf_name(image), image.text)
     else:
-        part = _make_image_part(image.media_type, image.text)
+        part = make_image_part(image.media_type, image.text)
     return [make_text_part(words), part]
-
-
-def format_system_messages(
-    request: ModelRequest, profile: Profile, *, documents: str = ""
-) -> list[WireMessage]:
-    """Return the system texts as one message, because many chat templates reject a second one.
-
-    The texts of attachments (`documents`) follow the system texts. The schema of the answer is last
-    if the server cannot enforce it. Without any text, there is no message.
-    """
-    texts = [text for text in (*request.system, documents) if text.strip()]
-    if profile.answer is None and request.schema is not None:
-        texts.append(describe_answer(adapt_for_json_mode(request.schema)))
-
-    if not texts:
-        return []
-
-    # Models with one of these prefixes cache the beginning of a request up to the marked part.
-    if request.model.startswith(profile.cached_by_mark):
-        parts = [make_text_part(text) for text in texts]
-        parts[-1]["cache_control"] = {"type": "ephemeral"}
-        return [{"role": "system", "content": parts}]
-    return [{"role": "system", "content": "\n\n".join(texts)}]
-
-
-def describe_answer(answer: AnswerSchema) -> str:
-    """Return the instruction that asks for a structured answer, for JSON mode."""
-    schema = json.dumps(answer.schema, ensure_ascii=False)
-    return f"Answer with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
-
-
-def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> FormattedAttachments:
-    """Format attachments as a user message or as a part of the system message; see `Profile`."""
-    sent, omitted = split_attachments(attachments, profile.media_types)
-    xml = format_documents_xml(sent)
-    parts = list(chain.from_iterable(map(_format_binary_parts, sent)))
-
-    # The texts are in the system message, or in a user message with the images and PDFs.
-    is_in_system = profile.documents == "system"
-    system = xml if is_in_system else ""
-    text = "" if is_in_system else xml
-
-    content: str | list[WireMessage] = text or parts
-    if text and parts:
-        content = [make_text_part(text), *parts]
-
-    messages = (encode_json({"role": "user", "content": content}),) if content else ()
-    return FormattedAttachments(messages, system, omitted)
-
-
-def _format_binary_parts(attachment: Attachment) -> list[WireMessage]:
-    """Return the parts of an image or a PDF; none for a text."""
-    content = attachment.content
-    name = format_attachment_name(attachment)
-    if isinstance(content, str):
-        return []
-
-    media_type = attachment.media_type
-    data = encode_base64(content)
-    if media_type == PDF:
-        return [_make_pdf_part(name, data)]
-    return [make_text_part(name), _make_image_part(media_type, data)]
-
-
-def _make_pdf_part(name: str, base64_data: str) -> WireMessage:
-    url = f"data:{PDF};base64,{base64_data}"
-    return {"type": "file", "file": {"filename": name, "file_data": url}}
-
-
-def _make_image_part(media_type: str, base64_data: str) -> WireMessage:
-    url = f"data:{media_type};base64,{base64_data}"
-    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def make_text_part(text: str) -> WireMessage:
     """Return a part with a text."""
     return {"type": "text", "text": text}
+
+
+def make_pdf_part(name: str, base64_data: str) -> WireMessage:
+    """Return a part with a PDF, whose content is Base64."""
+    url = f"data:{PDF};base64,{base64_data}"
+    return {"type": "file", "file": {"filename": name, "file_data": url}}
+
+
+def make_image_part(media_type: str, base64_data: str) -> WireMessage:
+    """Return a part with an image, whose content is Base64."""
+    url = f"data:{media_type};base64,{base64_data}"
+    return {"type": "image_url", "image_url": {"url": url}}

@@ -15,12 +15,8 @@ from jp_nb.image_headers import PDF
 from jp_nb.images import MAX_IMAGE_NAME_CHARS, Image
 from jp_nb.json_writing import spaced_json
 from jp_nb.providers.openai.chat_profiles import Profile
-from jp_nb.providers.openai.openai_chat_parts import (
-    describe_answer,
-    format_attachments,
-    format_image_parts,
-    make_text_part,
-)
+from jp_nb.providers.openai.openai_chat_front import describe_answer, format_attachments
+from jp_nb.providers.openai.openai_chat_parts import format_image_parts, make_text_part
 from jp_nb.providers.openai.reasoning_details import REASONING_DETAILS_KEY
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange

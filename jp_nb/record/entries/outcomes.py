@@ -47,7 +47,8 @@ REASONS: Final[Mapping[QuestionEnd, str]] = {
 SEEN_ENDS: Final = frozenset(end for end, reason in REASONS.items() if reason == "user")
 """Ends of a question that the user saw and did not answer."""
 _NOT_STORED: Final = frozenset[QuestionEnd](["denied", "invalid", "failed"])
-"""Ends that are not stored in the metadata, as the reason belongs to no other end."""
+"""Ends of questions that were not for the user. They are not stored in the metadata, which has only
+ends of questions for the user: the stored reason names them."""
 _BY_NAME: Final[Mapping[str, QuestionEnd]] = {
     **{reason: end for end, reason in REASONS.items() if reason != "user"},
     **{end: end for end in REASONS},

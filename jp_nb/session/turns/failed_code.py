@@ -29,9 +29,9 @@ def find_written_line(
 ) -> tuple[str, int | None] | None:
     """Return the cell as the user wrote it, and the number of its failed line.
 
-    IPython ran `source`, a translation of `raw_cell`. It removes empty lines at the beginning and
-    replaces lines such as `!ls`; all other lines keep their numbers. The error is at `line` of
-    `source`. If `source` is unknown (""), `line` is returned if the cell has it.
+    IPython ran `source`, a translation of `raw_cell`. It removes empty lines at the beginning, as
+    is done here, and replaces lines such as `!ls` one by one. The error is at `line` of `source`.
+    If `source` is unknown (""), `line` is returned if the cell has it.
 
     Return None if IPython changed the failed line, since then only `source` explains the error.
     """

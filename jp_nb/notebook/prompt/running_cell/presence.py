@@ -29,7 +29,7 @@ class FormRoute:
         stays: True to use stdin only after an interrupt: a page is known, and an input box would
             take the focus from a user who types there.
         tries_stock: True to show the form with stock widgets before stdin is used. They replace the
-            module that reports that a page shows the form.
+            JavaScript module of the form, which reports that a page shows it.
     """
 
     patience_s: float
