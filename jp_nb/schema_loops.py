@@ -34,8 +34,11 @@ _SAME_VALUE_KEYWORDS: Final = frozenset(
 def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
     """Return the path of the schema that closes a loop of subschemas and references, or None.
 
-    The references in `root` must be valid. With `same_value`, find only loops whose schemas all
-    apply to the same value, so that validation would never end. Other loops end with the value.
+    With `same_value`, find only loops whose schemas all apply to the same value, so that validation
+    would never end. Other loops end with the value.
+
+    Raises:
+        UsageError: A reference is not valid or not supported.
     """
     known = walk_schemas(root)
     done: set[SchemaPath] = set()
@@ -69,7 +72,8 @@ def check_references(schema: Schema) -> None:
     Raises:
         UsageError: A reference is not valid, or leads back to itself for the same value.
     """
-    if (path := find_loop(schema, same_value=True)) is not None:
+    path = find_loop(schema, same_value=True)  # raises for a reference that is not valid
+    if path is not None:
         raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
 
 

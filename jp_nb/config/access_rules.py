@@ -118,7 +118,8 @@ class Grants:
         """Return the part of the effective configuration `values` that the tool may read."""
         readable: Partial = {}
 
-        # Each setting with its keys, but a list item by item: the last key is then an `Element`.
+        # `iter_changed_leaves` yields each setting in `values` with its keys, but a list item by
+        # item: the last key is then an `Element`.
         for keys, item in iter_changed_leaves(values):
             if not self.may_read(keys):
                 continue

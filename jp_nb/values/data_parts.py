@@ -51,7 +51,7 @@ def take_part(value: Any, part: DataPart, count: int) -> Any:
 
 
 def split_rows(value: Any, size: int) -> list[Any]:
-    """Split a frame or series into pieces of `size` rows. Return any other value as one piece.
+    """Split a frame, or a series of pandas, into pieces of `size` rows; others are one piece.
 
     Raise a `ValuePathError` if the rows cannot be read.
     """

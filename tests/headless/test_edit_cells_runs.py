@@ -216,6 +216,23 @@ def test_diff_of_records_shows_applied_edits_as_folded_differences(
     assert any("rejected = 1" in line for line in lines)
 
 
+@pytest.mark.req("CELL-35")
+def test_source_that_the_user_emptied_is_shown_in_place_of_the_proposed_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    execute(write(tmp_path, on("replace", 1, "x = 1", source="x = 2")))
+    notebook = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    for event in notebook.metadata["jp"]["events"]:
+        if event["type"] == "tool_call_response":
+            event["metadata"]["structured"]["edits"][0]["edited"] = ""
+    nbformat.write(notebook, tmp_path / "edited.ipynb")
+
+    main(["show", str(tmp_path / "edited.ipynb")])
+    shown = capsys.readouterr().out
+    assert "- x = 1" in shown
+    assert "+ x = 2" not in shown
+
+
 @pytest.mark.req("CELL-29")
 def test_strict_run_fails_if_an_edit_is_undecided_and_others_are_applied(tmp_path: Path) -> None:
     path = write(

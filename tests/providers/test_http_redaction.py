@@ -299,3 +299,25 @@ async def test_short_key_is_not_hidden_in_answers(monkeypatch: pytest.MonkeyPatc
     response = RawResponse(OPENAI["answer in pieces"]("lm-studio"))
     answer = await collect_visible_text("openai", response)
     assert "It is lm-studio." in answer
+
+
+async def test_key_in_the_query_of_the_address_is_hidden_in_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = b"<html>"
+    head = f"HTTP/1.1 200 X\r\ncontent-type: text/html\r\ncontent-length: {len(body)}\r\n\r\n"
+    messages = []
+    with LoopbackServer(lambda _: RawResponse([head.encode(), body]), strict=False) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}?api_key={INNER}")
+        provider = new_provider("openai", {})
+        _, error = await collect_failure(provider, ask())
+        messages.append(str(error))
+
+    # The server does not run any more.
+    _, error = await collect_failure(provider, ask())
+    messages.append(str(error))
+    await provider.aclose()
+
+    assert "instead of an event stream" in messages[0]
+    assert "no server of openai runs" in messages[1]
+    assert not [message for message in messages if INNER in message]

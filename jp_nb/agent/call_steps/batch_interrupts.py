@@ -98,7 +98,8 @@ class BatchInterrupts:
         """Decide about the new interrupts, or open the menu."""
         while self._new_count:
             self._new_count -= 1
-            # A call whose function it has ended waits for `functions.resume`.
+            # `functions` are the functions of tools that run in the cell. The call of one that the
+            # interrupt has ended waits for `functions.resume`.
             self._screen.functions.note_interrupt()
             # A second interrupt, in the menu or while calls are canceled, ends the turn.
             is_second = self.menu is not None or self.is_canceling

@@ -56,7 +56,8 @@ class StreamInterrupts:
         """Handle an interrupt of the kernel."""
         # The response is ending already, but a slow cleanup delays it.
         if self.verdict is not None:
-            # The user wants to stop now, and not to send the message that the menu asked for.
+            # In the menu, the user chose to send a message to the model instead of the response. A
+            # further interrupt means that the user wants to stop now.
             if self.verdict.choice == "reply":
                 self._turn.display(InterruptReceived("stop"))
                 self.verdict = ESCALATED_VERDICT

@@ -57,8 +57,8 @@ class ShortTable(ConfigTable):
 def table() -> Any:
     """Return a field for a table that always exists.
 
-    The default is validated as a part of the parent. A default object would need a model of its
-    own, which took half the time of the first validation.
+    The default is validated as a part of the parent. A default object would need a validator of its
+    own, and building these would double the time of the first validation.
     """
     return Field(default_factory=dict, validate_default=True)  # a plain default is deep-copied
 

@@ -80,7 +80,7 @@ class PageStorage:
 
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         self.store.attach(document)
-        # The location may already contain the reason.
+        # The user reads the location too, which may already contain the reason.
         notices = [text for text in notices if text not in self.store.location]
         restored = loaded is not None and len(loaded.conversation) > 0
         without_notebook = self.hello is None or is_text_notebook(self.hello)

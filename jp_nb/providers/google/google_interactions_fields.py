@@ -101,7 +101,7 @@ def _format_tool_choice(
     is_named = name != choice
     if not request.tools:
         return None
-    if is_named:
+    if is_named:  # the only tool that the model may call, and it has to call one
         return {"allowed_tools": {"mode": "any", "tools": [name]}}
 
     mode = "any" if choice == "required" else choice

@@ -206,7 +206,7 @@ class HttpClient:
                 f"{self.endpoint.provider} answered with "
                 f"{hide(content_type)[:100]!r} instead of an event stream: "
                 f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
-                f"({response.request.url})."
+                f"({redact_url(str(response.request.url))})."
             )
 
     async def fetch(
@@ -320,7 +320,8 @@ class HttpClient:
         `omitted` are settings that the request does not contain, each with the reason.
         """
         redactor = self.get_redactor()
-        # As in `hide_in_response`. `str` changes nothing.
+        # A short key is spared, as in a response, because it may be a common word. `str` changes
+        # nothing.
         hide = redactor.hide if redactor.applies_to_responses else str
         shown_url = hide(redact_url(url))
         shown_body = encode_utf8(hide(body.decode()))
@@ -412,21 +413,23 @@ def _translate_error(
 ) -> ProviderError:
     """Return the error of a request to `url` without a response; its kind decides about retries."""
     kind: ProviderErrorKind
+    address = redact_url(url)
     match exc:
         case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
             # A local server has one of several addresses. If one of them has answered before, the
             # server was running: the retry looks for it at all addresses again.
             if forget_addresses(endpoint.base_urls):
                 kind = "connect"
-                message = f"the server of {endpoint.provider} at {url} has stopped"
+                message = f"the server of {endpoint.provider} at {address} has stopped"
             else:  # retrying does not help until the user starts the server
                 also = "".join(f" or {other}" for other in endpoint.other_base_urls)
                 kind = "refused"
-                message = f"no server of {endpoint.provider} runs at {url}{also}"
+                message = f"no server of {endpoint.provider} runs at {address}{also}"
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
             kind = "connect"
             message = (
-                f"cannot connect to {endpoint.provider} at {url}: {str(exc) or type(exc).__name__}"
+                f"cannot connect to {endpoint.provider} at {address}: "
+                f"{str(exc) or type(exc).__name__}"
             )
         case httpx.TimeoutException():
             kind = "timeout"
@@ -441,7 +444,7 @@ def _translate_error(
             message = f"the connection to {endpoint.provider} was lost: {exc}"
         case _:
             kind = "other"
-            message = f"the request to {endpoint.provider} at {url} failed: {exc}"
+            message = f"the request to {endpoint.provider} at {address} failed: {exc}"
 
     return ProviderError(message, kind=kind)
 

@@ -323,10 +323,10 @@ class ResponsesDecoder(Decoder):
 
         Servers give the parts of reasoning other indexes there, so it is added only as a whole.
         """
-        streamed = {family for family, _ in item.parts}
         if item.kind == "reasoning" and item.has_text:
             return
 
+        streamed = {family for family, _ in item.parts}
         for index, part in enumerate(content.get("summary") or content.get("content") or ()):
             # The type of a part is its family, but for a `summary_text` of reasoning.
             family = str(part.get("type")).replace("summary", "reasoning_summary")

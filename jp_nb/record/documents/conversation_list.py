@@ -76,6 +76,7 @@ def switch_conversation(document: Document, text: str, *, clock: Clock) -> bool:
     # activated conversation in `loaded.extra` can take its place.
     document.archive_active()
     document.conversation = loaded.conversation
+    # Of other keys that both have, those of the notebook stay.
     document.extra = loaded.extra | document.extra
     return True
 

@@ -92,14 +92,15 @@ def _list_difference(
     from jp_nb.toolkit.editing.source_diff import format_diff  # most turns edit no cells
 
     before = _read_text(applied, "source_before")
-    after = _read_text(applied, "edited")
+    is_edited = isinstance(applied.get("edited"), str)  # also "": the user removed the whole text
+    after = _read_text(applied, "edited") if is_edited else _read_text(edit, "source")
 
     match kind:  # other kinds, such as a move, have no difference
         case "insert":
-            yield format_diff("", after or _read_text(edit, "source"))
+            yield format_diff("", after)
         case "replace":
-            yield format_diff(before, after or _read_text(edit, "source"))
-        case "patch" if after:
+            yield format_diff(before, after)
+        case "patch" if is_edited:
             yield format_diff(before, after)
         case "patch":
             yield format_diff(_read_text(edit, "old"), _read_text(edit, "new"))

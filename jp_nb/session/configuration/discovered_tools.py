@@ -84,7 +84,8 @@ class DiscoveredState:
         assert isinstance(own_tools, dict)
         assert isinstance(own_toolsets, dict)
 
-        # The own tools stay first: the order of tools is the beginning of each request.
+        # The own tools stay first. Each request begins with the tools, so that servers can cache
+        # this beginning, which another order would change.
         others = {name: tool for name, tool in self.tools.items() if name not in own_tools}
         tools = {**own_tools, **others}
         toolsets = {**self.toolsets, **own_toolsets}

@@ -83,7 +83,9 @@ def make_action_dialogue(prompt: ActionPrompt) -> StdinDialogue:
     """
     answers = {action.key: Answered(action.value, STDIN) for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    details = [] if DETAILS_KEY in answers else [*_format_full_values(prompt)]
+    details: list[str] = []
+    if DETAILS_KEY not in answers:  # otherwise the key is that of an action
+        details = [*_format_full_values(prompt)]
     if details:
         meanings[DETAILS_KEY] = "Show the full values, before and after"
 
