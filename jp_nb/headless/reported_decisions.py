@@ -85,24 +85,28 @@ class ReportedDecision:
         key: Its key in an answers file: section, tool, and the id of a question.
         kind: Kind of the decision, a key of `DECISION_SECTIONS`.
         why: The reason that it is open, such as an answer that did not fit.
-        detail: Other content of the first context, such as the lines of a change.
+        contexts: Its different contexts, of which a permission has one for each exact call.
         question: The question; None for other kinds.
         times: How often the run needed it.
-        contexts: Its different contexts, of which a permission has one for each exact call.
     """
 
     key: AnswerKey
     kind: str
     why: str
-    detail: tuple[str, ...] = ()
+    contexts: tuple[DecisionContext, ...] = ()
     question: Question | None = None
     times: int = 1
-    contexts: tuple[DecisionContext, ...] = ()
 
     @property
     def section(self) -> AnswersSection:
         """The section of an answers file that prepares it."""
         return DECISION_SECTIONS[self.kind]
+
+    @property
+    def detail(self) -> tuple[str, ...]:
+        """Other content of the first context, such as the lines of a change."""
+        first = next(iter(self.contexts), DecisionContext())
+        return first.detail
 
     @property
     def tool(self) -> str:

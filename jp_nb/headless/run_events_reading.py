@@ -158,9 +158,8 @@ def _add_decision(events: RunEvents, kind: str, entry: Mapping[Any, Any]) -> Non
             key,
             kind,
             why=why,
-            detail=context.detail,
-            question=question,
             contexts=(context,),
+            question=question,
         )
 
 

@@ -1,8 +1,9 @@
 """Replace the secret parts of a value by copying it: items, columns, rows, and fields.
 
-`hide_part(name)` returns the text that replaces a part with the name of a secret; None for other
-names. `hide_value` does the same for a value that is secret as a whole (`privacy.py`). A name may
-be a tuple, such as that of a column of several levels.
+`hide_part(name, value)` returns the text that replaces a part with the name of a secret, or with a
+secret as its value, if it is given; None for other parts. `hide_value` does the same for a value
+that is secret as a whole (`privacy.py`). A name may be a tuple, such as that of a column of several
+levels.
 
 Source: `docs/notebook-tools.md`.
 """

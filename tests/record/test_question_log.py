@@ -126,6 +126,7 @@ def test_malformed_entry_is_ignored(subtests: pytest.Subtests) -> None:
         {"id": True},
         {"id": 1.5},
         {"outcome": "lost"},
+        {"outcome": ["declined"]},
     ]
     for wrong in rows:
         with subtests.test(wrong=wrong):

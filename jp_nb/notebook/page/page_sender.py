@@ -79,7 +79,8 @@ class PageSender:
             return None
 
         message = self.deliveries.next_message(now)
-        if self.deliveries.followed.is_silent:  # it did not answer the last write in time
+        delivery = self.deliveries.followed  # the writes to the followed page
+        if delivery.is_silent:  # the page did not answer the last write in time
             followed.is_silent = True
             self.link.lock.notify_all()  # a thread may wait for this page, such as after a cell
 

@@ -71,8 +71,8 @@ def _parse_anthropic_model(identifier: str, entry: Mapping[str, JsonValue]) -> M
 
     thinking = as_object(as_object(capabilities.get("thinking")).get("types"))
     if thinking:
-        # Older lists do not have this key, although thinking can be switched off. Newer ones have
-        # it, and may deny it.
+        # Older lists do not have the key `disabled`, although thinking can be switched off. Newer
+        # ones have it, and may deny it.
         thinking = {"disabled": {"supported": True}, **thinking}
 
     ends = read_model_day(entry.get("retires_at"))

@@ -72,7 +72,8 @@ class MediaFilter:
         """Return `attachments` of the first request, with a text for each file to omit.
 
         They come before the messages, so no pages are before them. Theirs do not count for the
-        messages.
+        messages. Files of a type that the API does not take stay here: when the provider encodes
+        them, it omits and reports them (`split_attachments`).
         """
         replaced, _ = self._replace(attachments, pages_before=0)
         return replaced
@@ -82,7 +83,8 @@ class MediaFilter:
 
         Their pages count from `keep_added` on: a request that is only prepared may never be sent.
         """
-        # `_replace` leaves files of a type that the API does not take. They are reported here.
+        # Files of a type that the API does not take are omitted when the provider encodes the added
+        # ones, but without a report. So they are reported here.
         _, omitted = split_attachments(attachments, self.media_types)
         self.omitted.update(omitted)
         replaced, _ = self._replace(attachments, pages_before=self._page_count)

@@ -54,8 +54,8 @@ def split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
 
     for entry in entries:
         if isinstance(entry, ConfigDelta):
-            # Only directly after the turn. Behind a change for the next turn it stays there, so
-            # that changes keep their order.
+            # Only directly after the turn. After a change for the next turn, this one is for the
+            # next turn too, so that changes keep their order.
             ends_turn = bool(current) and not between and belongs_to_turn_end(entry)
             group = current if ends_turn else between
             group.append(entry)

@@ -77,7 +77,8 @@ class FolderScripts:
             "script",
             f"replies that replace the model {SCRIPTED_NAME}/{name}: {len(content)} bytes",
         )
-        # Without the consent, `check` is False, and notes the file for `%jp trust --workspace`.
+        # Without the consent, `check` is False, and notes the file for `%jp trust --workspace`. In
+        # a headless run, it is always True.
         if name in self._chosen or files.consents.check(path, content, [shown_value]):
             return content
 

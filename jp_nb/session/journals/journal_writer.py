@@ -234,6 +234,7 @@ class JournalWriter:
             self._rewrite(self._base)
 
         saved_count = self._count_saved_entries(self.stream.id)
+        # The notebook file lacks entries that it had when this file dropped them.
         is_older = saved_count < self._dropped_count
         if is_older:
             self._dropped_count = 0

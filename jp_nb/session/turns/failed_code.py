@@ -76,7 +76,6 @@ def format_excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator
     kept = fitting or set(nearest_first[:1])
 
     # The kept lines are consecutive: sizes only grow, so all nearer lines fit as well.
-
     above_count = sum(number < min(kept, default=0) for number in texts)
     below_count = len(texts) - len(kept) - above_count
 

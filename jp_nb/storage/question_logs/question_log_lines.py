@@ -68,7 +68,8 @@ def decode_log_entry(line: bytes) -> LogEntry | None:
 
     # Without an answer, only the end of a question that the user saw is valid.
     if not is_answered(entry):
-        return entry if entry["outcome"] in SEEN_ENDS else None
+        outcome = entry["outcome"]
+        return entry if isinstance(outcome, str) and outcome in SEEN_ENDS else None
 
     is_blank = isinstance(answer, str) and not answer.strip() and entry.get("empty") is not True
     return None if answer is None or is_blank else entry
