@@ -59,7 +59,7 @@ def _make_plain(text: str) -> str:
 def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     """Return at most `limit` characters of `text`, and the number of the others.
 
-    `cut` characters were removed from `text` before.
+    `cut` characters were removed from a longer `text` before, and count among the others.
     """
     more = len(text) - limit + cut
     return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text

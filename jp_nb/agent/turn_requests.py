@@ -67,7 +67,7 @@ class TurnRequests:
         """
         record = self._turn.record
         while True:
-            self._interrupts.handler = self.answers.interrupt
+            self._interrupts.handler = self.answers.interrupt  # again, as a compaction has its own
             self._restore_attachments(resolved)
             request = resolved.make_turn_request(
                 record.context,

@@ -60,7 +60,7 @@ def strip_own_settings(partial: Partial) -> tuple[Partial, Sequence[str]]:
     """
     refused: list[str] = []
 
-    # As in `strip_untrusted`.
+    # Called for each setting and table. None: `select_settings` descends into the table.
     def is_allowed(node: SchemaNode | None, keys: PathKeys, value: JsonValue) -> bool | None:
         is_own = any(
             len(pattern) == len(keys) and covers_keys(pattern, keys) for pattern in OWN_SETTINGS

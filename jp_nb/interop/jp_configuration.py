@@ -6,7 +6,8 @@ JP refuses unknown keys in the settings of a tool, needs a model that it knows, 
 to unset a setting. So a change is exported as the difference between the settings that JP has and
 those that it should have after the change.
 
-`SupportedSettings(…).select` returns the part of some settings that JP has, and reports the rest.
+`SupportedSettings(config, …).select` returns the part of some settings that JP has, and reports the
+rest. It looks up in the whole `config` what they refer to, such as aliases of models.
 `find_difference` returns the settings with which JP gets the wanted ones. If JP cannot unset a
 setting, its value remains in JP, and `find_difference` reports this with `UNSETTABLE_NOTE`. The
 *spelling* of an entry is the notation of its text in JP's file, which no longer fits a changed
@@ -87,12 +88,13 @@ class JpConfiguration:
         # JP's settings and ours.
         if is_plain and not self._must_be_whole(delta, ours_before):
             self._jp = merge_partials(self._jp, delta)
-            # JP no longer reads a delta whose settings are directly in the entry.
+            # Old versions of JP had the settings of a delta directly in the entry (`flat`). Current
+            # ones do not read that, so JP's notation of this entry is dropped.
             is_flat = as_object(entry.get("spelling")).get("flat") is True
             return remove_spelling(stripped) if is_flat else stripped
 
         difference = self._take_difference(touched, report)
-        # A change without content stays: its metadata may have tokens, or the end of a turn.
+        # A change that had no content stays, for its metadata, such as the end of a turn.
         had_content = bool(delta or unsets or entry.get("op") == "reset")
         if had_content and not difference:
             return None

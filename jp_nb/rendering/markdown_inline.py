@@ -97,4 +97,5 @@ def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
         return found[0]
 
     link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` after a `!` would begin another
+    # The address of a badge's link, and its `)`, are in the text after `found`.
     return f"{link} [↗](" if found["link"] else link

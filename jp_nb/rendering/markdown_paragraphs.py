@@ -23,10 +23,10 @@ from jp_nb.rendering.markdown_inline import sanitize_text
 # with blocks of its own.
 _DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
 _BACKTICKS = re.compile(r"`+")
-# Signs of formulas and addresses, which some parsers read before code.
+# Signs of formulas, of mail addresses, and of escapes, which some parsers read before code.
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
+# Addresses of pages, which some parsers find before they look for code.
 _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
-"""Addresses, which some parsers find before they look for code."""
 
 
 class ParagraphLine(NamedTuple):

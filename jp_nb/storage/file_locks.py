@@ -24,7 +24,7 @@ _LONGEST_PAUSE_S: Final = 0.02
 if sys.platform == "win32":
     import msvcrt
 
-    _FLAGS_FOR_LOCK = os.O_RDWR
+    _FLAGS_FOR_LOCK = os.O_RDWR  # `locking` needs a writable file
 
     def _lock(descriptor: int) -> None:
         """Lock an open file. Raise `PermissionError` if it is locked."""
@@ -32,7 +32,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _FLAGS_FOR_LOCK = os.O_RDONLY
+    _FLAGS_FOR_LOCK = os.O_RDONLY  # enough for `flock`, also in a read-only folder
 
     def _lock(descriptor: int) -> None:
         """Lock an open file. Raise `BlockingIOError` if it is locked."""

@@ -1,7 +1,8 @@
 """Describe frames of pandas and polars, and lazy tables, which are not computed.
 
 Each library has a function that reads a frame into a `Table`, whose layout is in `table_text.py`. A
-`Table` has the displayed `names` of the columns, and the names as the frame has them (`keys`).
+`Table` has the displayed `names` of the columns, and the names as the frame has them (`keys`), by
+which `format_table` hides the cells of secrets.
 `nulls` are the numbers of missing values in the first `counted` rows. The rows are read later, only
 those that are shown: `read_cells(low, high, width)` returns the cells of rows from `low` to `high`
 in the first `width` columns. `FRAME_KINDS` lists the classes that are described here.
@@ -66,7 +67,7 @@ def _describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
         rows=rows,
         names=[format_table_cell(name) for name in value.columns],
         keys=list(value.columns),
-        types=[str(kind) for kind in value.dtypes],
+        types=[str(kind) for kind in value.dtypes],  # lists no values: `category`
         nulls=[int(number) for number in start.isna().sum()],
         counted=counted,
         read_cells=read_cells,
@@ -93,16 +94,12 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
         rows: list[tuple[object, ...]] = value[low:high].select(value.columns[:width]).rows()
         return rows
 
-    types = [
-        format_type(kind, hide_part(name))
-        for name, kind in zip(value.columns, value.dtypes, strict=True)
-    ]
     table = Table(
         title=title,
         rows=value.height,
         names=[format_table_cell(name) for name in value.columns],
         keys=list(value.columns),
-        types=types,
+        types=_list_polars_types(value.schema),
         nulls=[int(column.null_count()) for column in value.get_columns()],
         counted=value.height,
         read_cells=read_cells,
@@ -112,7 +109,13 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
     return format_table(table, limits)
 
 
+def _list_polars_types(schema: Any) -> list[str]:
+    """Return the types of columns, which may list values of a column (`Enum`), if it is shown."""
+    return [format_type(kind, hide_part(name)) for name, kind in schema.items()]
+
+
 def _join_names(columns: Any, room: int) -> str:
+    # Each name takes at least three characters with its comma and space.
     return ", ".join(format_table_cell(name) for name in list(columns[: room // 3]))
 
 
@@ -121,7 +124,10 @@ def _describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
         return "polars.LazyFrame, not computed"
 
     schema = value.collect_schema()
-    columns = [f"{format_table_cell(name)}: {kind}" for name, kind in schema.items()]
+    types = _list_polars_types(schema)
+    columns = [
+        f"{format_table_cell(name)}: {kind}" for name, kind in zip(schema, types, strict=True)
+    ]
     plan = without_addresses(value.explain(optimized=False))
     title = f"polars.LazyFrame, not computed, {format_quantity(len(columns), 'column')}"
 
@@ -138,7 +144,9 @@ def _describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
         return title
 
     names = [format_table_cell(name) for name in value.columns]
-    types = getattr(value, "dtypes", None) or getattr(value, "types", None)
+    types = getattr(value, "dtypes", None)
+    if types is None:
+        types = getattr(value, "types", None)
     if types is not None and len(list(types)) == len(names):
         kinds = map(_get_column_type, types)
         names = [f"{name}: {kind!s}" for name, kind in zip(names, kinds, strict=True)]

@@ -258,6 +258,18 @@ def test_turn_without_an_answer_shows_its_attempts() -> None:
 
 
 @pytest.mark.req("CELL-38")
+def test_legend_has_only_the_bars_of_the_picture() -> None:
+    failed = times(requests=[span(9000, 500, first_ms=100, failed="transient")])
+    metadata = {"no_answer": {"ended": "failed", "takes_back": 0}, **failed}
+    mark = entry(9, "config_delta", delta={}, metadata=metadata)
+    shown = texts(read_svg(render("timeline", document(*START, mark)).markdown))
+
+    # The bar of a failed request has no part for the time until its first token.
+    assert "failed" in shown
+    assert "until the first token" not in shown
+
+
+@pytest.mark.req("CELL-38")
 def test_turn_is_named_or_the_last_one() -> None:
     second = [entry(50, "turn_start"), entry(50, "chat_request", content="r")]
     both = document(*make_turn(), *second, entry(52, "chat_response", message="a"))

@@ -136,6 +136,21 @@ def test_lazy_frame_is_not_computed() -> None:
     assert not computed
 
 
+def test_type_of_a_hidden_column_of_a_lazy_frame_has_no_values() -> None:
+    pl = pytest.importorskip("polars", reason="pip install -e '.[tiers]'")
+    kinds = {"user": pl.Enum(["ada"]), "password": pl.Enum(["hunter22"])}
+    described = describe_value(pl.LazyFrame(schema=kinds), hide=["password"]).text
+
+    assert "user: Enum(categories=['ada']), password: Enum\n" in described
+    assert "hunter22" not in described
+
+
+def test_dask_frame_is_described_with_its_types() -> None:
+    dataframes = pytest.importorskip("dask.dataframe", reason="pip install -e '.[tiers]'")
+    frame = dataframes.from_pandas(pd.DataFrame({"a": [1], "b": [0.5]}), npartitions=1)
+    assert text(frame) == "dask DataFrame, not computed, 2 columns: a: int64, b: float64"
+
+
 class LazyTable:
     """Fake of a lazy table, such as a table of Ibis or DuckDB."""
 

@@ -20,7 +20,7 @@ _THINKING_PLACE: Final = re.compile(r"messages\.(\d{1,7})(?:\.content\.(\d{1,7})
 
 
 def is_about_signatures(error: str) -> bool:
-    """Return True for an error such as `Invalid signature in thinking block`, in lower case."""
+    """Return True for an error such as `invalid signature in thinking block`, in lower case."""
     return "thinking" in error and ("signature" in error or "cannot be modified" in error)
 
 
@@ -33,7 +33,8 @@ def find_signatures(paths: Sequence[str], body: bytes) -> list[str]:
 def iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str]:
     """Yield the signature, or "", of the block at `path` and of each later one.
 
-    `path` is part of a text, such as an error.
+    An error may name a message, or a block before the thinking: the first signature from there on
+    is that of the rejected thinking. `path` may be part of a text, such as an error.
     """
     match = _THINKING_PLACE.search(path)
     if match is None:
@@ -49,6 +50,11 @@ def iter_signatures(path: str, messages: Sequence[WireMessage]) -> Iterator[str]
 
 
 def _get_signature(block: WireMessage) -> str:
-    """Return the signature of thinking, or encrypted thinking, which is its own; else ""."""
-    name = {"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], "")
-    return str(block.get(name, ""))
+    """Return the signature of thinking, or the data of encrypted thinking, as its own; else ""."""
+    match block["type"]:
+        case "thinking":
+            return str(block.get("signature", ""))
+        case "redacted_thinking":
+            return str(block.get("data", ""))
+        case _:
+            return ""

@@ -37,7 +37,7 @@ from jp_nb.providers.response_parts.answer_text import AnswerText
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
 
 ECHOED_STEPS: Final = frozenset({"user_input", "function_result"})
-"""Types of the steps of the request, which a server may repeat. They are no items."""
+"""Types of the steps of the request, which a server may repeat. They get an index, but no item."""
 
 
 class StepItems:
@@ -46,7 +46,7 @@ class StepItems:
     The decoder adds the texts of outputs to `answer`, which is told here when an output ends.
 
     The size of a response is limited by `EventBuffer.bytes + held_chars`: the size of its events,
-    and of all that is in no event yet (`hold`, `release`). Arguments that become an
+    and of all that is in no event yet, which the decoder counts by `hold`. Arguments that become an
     event, and a signature that becomes metadata, are released here, because `bytes` counts them.
     The content of a whole step in metadata is not in `bytes`, so it stays held.
 
@@ -148,6 +148,7 @@ class StepItems:
 
         if text:
             out.add_arguments(step.index, text)
+            # Cut arguments are only in the event. The step in metadata needs an object.
             call["arguments"] = json.loads(text) if is_complete else {}
 
         arguments = call.get("arguments", {})

@@ -39,8 +39,8 @@ class StreamedCall:
         index: The index that the server gave to its first piece.
         id: The first id that the server gave it.
         name: The name of the tool so far.
-        has_empty_name: True if the server sent an empty name, which the model has chosen. Without
-            any name, the stream is incomplete.
+        has_empty_name: True if the server sent an empty name. If no other name follows, the model
+            has called a tool with an empty name. Without any name, the stream is incomplete.
         is_started: True after the event `ToolCallStart`, which has the complete name.
         arguments: The arguments so far.
     """

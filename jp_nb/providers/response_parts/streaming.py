@@ -54,7 +54,7 @@ async def stream_events(
             except ProviderError as exc:
                 problem = exc
 
-    chunk = None  # a traceback must not show its content, which may contain a key
+    chunk = None  # a traceback must not show these raw bytes, which may contain a key
     if problem is None:
         return
 
@@ -62,9 +62,10 @@ async def stream_events(
     for event in decoder.events.take_redacted_ends():
         yield event
 
-    last_event = recover(sanitize_error(problem))
+    error = sanitize_error(problem)
+    last_event = recover(error)
     if last_event is None:
-        raise problem
+        raise error
     yield last_event
 
 

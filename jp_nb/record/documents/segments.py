@@ -65,6 +65,7 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
     segments = {
         str(key): copy_plain_record(metadata[key]) for key in metadata if is_segment(str(key))
     }
+    # The version of a record with segments is `SEGMENTED_VERSION`, but the joined one has none.
     active = {key: item for key, item in as_object(stored).items() if key != "others"}
     found = as_object(_join_segments(active | {"version": RECORD_VERSION}, segments))
     others = [_join_segments(other, segments) for other in get_others(stored)]

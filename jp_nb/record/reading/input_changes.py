@@ -30,7 +30,10 @@ Reasoning under `kept` reached the model, although it did not fit the conversati
 
 
 def with_input_changes(entry: EntryT, changes: Mapping[tuple[str, bool], int]) -> EntryT:
-    """Return `entry` with the counts of input changes by reason, and by True if it was dropped."""
+    """Return `entry` with the counts of input changes.
+
+    The keys are the reason, and True if the reasoning was dropped.
+    """
     if not changes:
         return entry
 

@@ -45,6 +45,9 @@ from jp_nb.record.reading.turn_view import (
 )
 from jp_nb.record.stream import ConversationStream
 
+EDIT_CELLS_NAME = "edit_cells"
+"""The tool whose structured result has edits of cells."""
+
 
 def read_turn(
     number: int,
@@ -91,15 +94,11 @@ def read_turns(stream: ConversationStream) -> list[Turn]:
     ]
 
 
-EDIT_CELLS_NAME = "edit_cells"
-"""The tool whose structured result has edits of cells."""
-
-
 class _TurnReader:
     """Reads the entries of a turn in their order. A call or a question and its end are one part.
 
-    The entries may begin with changes for an earlier turn that never began, and its mark
-    (`NoAnswer`). These are not part of the turn.
+    The entries may begin with the changes of an earlier attempt that failed before its request was
+    recorded, and its mark (`NoAnswer`). These are not part of the turn.
 
     Attributes:
         parts: The parts so far.

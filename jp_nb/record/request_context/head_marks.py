@@ -45,7 +45,8 @@ def mark_head(entry: EntryT, head: RequestHead, before: RequestHead | None) -> E
 def is_recordable_change(before: RequestHead | None, after: RequestHead) -> bool:
     """Return True if the record can store the change of the head from `before` to `after`.
 
-    If it cannot, a request must not append the change: no later request could repeat its place.
+    If it cannot, a request must not append the change to the messages: another process could not
+    repeat it at its place. It begins a new head, as without `before`, where nothing is appended.
     """
     return before is None or before == after or _is_recordable(after.to_json(before))
 

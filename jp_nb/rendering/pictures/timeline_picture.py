@@ -82,7 +82,7 @@ def _draw_step(
 
 def _list_legend_items(steps: Sequence[TimelineStep]) -> list[tuple[str, str]]:
     used = {_find_class(step) for step in steps}
-    if any(step.first_token is not None for step in steps):
+    if any(_find_shown_first_token(step) is not None for step in steps):
         used.add("first")
     return [(name, words) for name, words in _LEGEND.items() if name in used]
 
@@ -125,12 +125,18 @@ def _draw_bar(picture: SvgPicture, scale: TimeScale, step: TimelineStep, y: floa
     if step.is_rough or step.state == "open":
         classes += " rough"
     first_x = x
-    if step.first_token is not None and step.state == "done":
-        first_x = min(_CHART_X + scale.find_x(step.first_token), end)
+    first_token = _find_shown_first_token(step)
+    if first_token is not None:
+        first_x = min(_CHART_X + scale.find_x(first_token), end)
         picture.add_rect(x, y, first_x - x, _BAR, "first")
     if end > first_x:
         radius = 3 if step.kind == "tool" else 0
         picture.add_rect(first_x, y, end - first_x, _BAR, classes, radius=radius)
+
+
+def _find_shown_first_token(step: TimelineStep) -> float | None:
+    """Return the time of the first token if the bar has a part for it. A failed bar is one part."""
+    return step.first_token if step.state == "done" else None
 
 
 def _find_class(step: TimelineStep) -> str:

@@ -222,7 +222,7 @@ class TurnResumption:
         try:
             yield
         except BaseException:
-            if changes:
+            if changes:  # this entry takes back as many changes before it
                 stream.append(make_no_answer(NoAnswer("failed", len(changes))))
             raise
 

@@ -132,6 +132,7 @@ class BackgroundModels:
         summary = rule.summary or SummaryConfig()
         assistant = build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
+        # For the model of the conversation, the pool returns the provider that is open.
         model = self._open_model(assistant, config.providers.llm, path, "summarizes turns")
         chat_model = self._make_chat_model(assistant, model)
 

@@ -50,4 +50,4 @@ async def add_results(
 
         return replace(cells, cells=tuple(new_cells))
 
-    return await cell_thread.call(add)
+    return await cell_thread.call(add)  # describing a value may run code of its class

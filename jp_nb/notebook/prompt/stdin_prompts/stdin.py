@@ -55,7 +55,7 @@ class _StdinSingle(StdinPrompt):
     def _ask_screen(self, screen: Screen) -> None:
         # `converse` writes the dialogue's lines, and reads until a line is an answer.
         answered = converse(self._console, make_single_dialogue(self._prompt))
-        assert isinstance(answered, Answered)  # it returns a key only if it was given keys
+        assert isinstance(answered, Answered)  # without `keys`, it returns no key
         self._draft.decide(replace(answered, channel=self._channel))
 
     def _handle_end_of_input(self) -> None:
