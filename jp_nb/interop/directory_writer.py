@@ -8,9 +8,9 @@ the dialect that the newest JP loads (`jp_dialect.py`).
 
 An imported conversation has details of JP's files in its `origin` (`directory_reader.py`): the
 *spelling* of the base configuration, which holds the differences of its text from JP's usual form,
-and `leading`, the first entry of an older layout that has no `base_config.json`: the entry without
-its `delta`, the configuration, and whether it had one. An entry has its own `spelling`, with the
-*gap*: the text before it.
+and `leading` for an older layout without `base_config.json`, in which the first entry has the
+configuration as its `delta`. Of `leading`, `entry` is this entry without its `delta`, and `delta` is
+true if it had one. An entry has its own `spelling`, with the *gap*: the text before it.
 
 `base_config.json` may contain changes under `init`, which the record has as its first entries.
 
@@ -108,7 +108,8 @@ def _write(
 
     if dialect == "jp-head":
         base, entries, dropped = convert_to_jp_dialect(config, entries)
-        # The spelling fits only the imported configuration. Here, changes of `init` are entries.
+        # The spelling fits only the imported text. A file with `init` had another text, because
+        # changes of `init` are entries here.
         if "init" in spelling or base != config:
             spelling = {}
         texts[BASE_CONFIG_FILE] = format_base_config(base, [], spelling)

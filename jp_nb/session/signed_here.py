@@ -37,8 +37,8 @@ from jp_nb.storage.trust import is_trusted_by_environment
 
 _MANY_CHANGES: Final = 50
 _MANY_CHARS: Final = 10_000
-"""With more changes or longer settings, `permits` could exceed the work that is allowed for an
-untrusted record. So the conversation is remembered, whatever its settings are."""
+"""With more changes or longer settings, `permits` could exceed its limit of work, which is that for
+an untrusted record (`change_budget.py`). So the conversation is remembered, whatever they are."""
 
 
 def _find_workspace(files: ConfigFiles) -> Path:
@@ -102,8 +102,9 @@ class SignedHere:
     def permits(self, stream: ConversationStream) -> bool:
         """Return True if a signature of `stream` counts in this workspace.
 
-        It counts everywhere in an unattended run, in a workspace that a variable of the user
-        trusts, and if the conversation has no settings with authority.
+        It counts everywhere in an unattended run, which also runs the notebook's own code without
+        asking, in a workspace that a variable of the user trusts, and if the conversation has no
+        settings with authority.
 
         Raises:
             StorageError: The list of the signed conversations cannot be read.

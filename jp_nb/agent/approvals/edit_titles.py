@@ -39,9 +39,10 @@ def describe_edit(planned: PlannedEdit) -> str:
         place = _describe_place(planned)
         return f"Edit {edit.number}: {verb} a new {planned.cell_kind} cell {place}{runs}"
 
-    name = f"the new cell `{edit.cell}`"
     if planned.cell is not None:
         name = describe_cell(planned.cell)
+    else:
+        name = _describe_new_cell(edit.cell)
     title = f"Edit {edit.number}: {verb} {name}"
     if edit.kind == "move":
         title += f", {_describe_place(planned)}"
@@ -73,4 +74,9 @@ def _describe_place(planned: PlannedEdit) -> str:
         case "this":
             return "below this cell"
         case after:
-            return f"after the new cell `{spell_invisible(one_line(after, limit=64))}`"
+            return f"after {_describe_new_cell(after)}"
+
+
+def _describe_new_cell(key: str) -> str:
+    """Return the words for a cell that an earlier edit inserts, such as `new:1`."""
+    return f"the new cell `{spell_invisible(one_line(key, limit=64))}`"

@@ -1,7 +1,7 @@
 """Read the fields of a model in a server's list.
 
-A field that is missing, too long, or of another type is omitted, which means that the list does not
-tell it: it is None, or empty. The rest of the model is kept.
+A field that is missing, invalid, or of another type is omitted, which means that the list does not
+tell it: it is None, or empty. A long text is cut. The rest of the model is kept.
 
 Source: `docs/providers.md`.
 """
@@ -51,7 +51,7 @@ def read_model_number(value: JsonValue) -> float | None:
 
 
 def read_model_count(*values: JsonValue) -> int | None:
-    """Return the first positive number of the `values`."""
+    """Return the first positive number of the `values`; None if there is none."""
     numbers = (number for number in map(read_model_number, values) if number is not None)
     return next((int(number) for number in numbers if number >= 1), None)
 

@@ -171,8 +171,8 @@ class Claims:
 
     def _add(self, step: int, keys: PathKeys, claim: JsonValue) -> None:
         earlier = self._newest.get(keys)
-        # Of the claims of one step, the one whose path was claimed first has the highest rank. The
-        # first path gets 0, the second one -1, and so on.
+        # All paths of a change usually have the same claim. If not, the path that was claimed first
+        # has the highest rank in the step. The first path gets 0, the second one -1, and so on.
         order = -len(self._newest) if earlier is None else earlier.rank[1]
         ranked = _RankedClaim((step, order), claim)
         self._newest[keys] = ranked
@@ -214,5 +214,6 @@ class Claims:
         if not read_hashes(claim):
             return not read_hashes(owner)
 
+        # A newer claim on another path may make the source the owner, so the path must have one too.
         newest = self._newest.get(keys)
         return owner == claim and newest is not None and newest.claim == claim

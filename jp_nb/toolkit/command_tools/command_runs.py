@@ -58,7 +58,7 @@ def make_document(
 
 
 async def run_command(command: Command, document: CallDocument, subject: str, root: str) -> Outcome:
-    """Run `command` in the folder `root`. Messages about a failure begin with `subject`."""
+    """Run `command` in the folder `root`. Messages about a failed run begin with `subject`."""
     argv = render_argv(command, document)
     if isinstance(argv, ToolFailure):
         return argv
@@ -90,4 +90,5 @@ def render_argv(command: Command, document: CallDocument) -> list[str] | ToolFai
 
     if not command.shell:
         return [program, *args]
+    # The program is not quoted: it may be a whole line for the shell.
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]

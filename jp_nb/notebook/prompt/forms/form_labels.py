@@ -21,7 +21,7 @@ LABELS: Final = {
     "discard": form_text.DISCARD_LABEL,
     "reply": form_text.REPLY_BUTTON_LABEL,
     "stop": form_text.STOP_TURN_LABEL,
-    "resume": form_text.BACK_LABEL,
+    "resume": form_text.BACK_LABEL,  # from the summary or the menu to the question
 }
 """Label of each button, by its action. Those of `send` and `submit` may depend on the form."""
 
