@@ -9,8 +9,8 @@ the dialect that the newest JP loads (`jp_dialect.py`).
 An imported conversation has details of JP's files in its `origin` (`directory_reader.py`): the
 *spelling* of the base configuration, which holds the differences of its text from JP's usual form,
 and `leading` for an older layout without `base_config.json`, in which the first entry has the
-configuration as its `delta`. Of `leading`, `entry` is this entry without its `delta`, and `delta` is
-true if it had one. An entry has its own `spelling`, with the *gap*: the text before it.
+configuration as its `delta`. Of `leading`, `entry` is this entry without its `delta`, and `delta`
+is true if it had one. An entry has its own `spelling`, with the *gap*: the text before it.
 
 `base_config.json` may contain changes under `init`, which the record has as its first entries.
 

@@ -95,7 +95,7 @@ class KnownContent:
 
         if starts_with(target.entries[: target.length], events):
             copy.length = len(events)
-            # The head of the target stands for any head that does not count: `lacks` finds it equal.
+            # A head that does not count is noted as equal to that of the target (`lacks`).
             copy.head_text = format_head(stored) if head_counts else target.head_text
             copy.held = find_held(target.others, stored)
         elif self.is_outdated:  # the kernel's document was repaired, and is not in the page yet
