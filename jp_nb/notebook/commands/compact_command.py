@@ -14,7 +14,7 @@ from jp_nb.config.tree.turn_bounds import TurnBound, parse_bound
 from jp_nb.config.validation_problems import make_unexpected_value_error
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.notebook.commands.conversation_commands import count_turns
+from jp_nb.notebook.commands.conversation_commands import format_turn_count
 from jp_nb.record.compactions.compaction_text import format_compactions
 from jp_nb.record.entries.turn_numbers import to_shown_turn, to_stored_turn
 from jp_nb.rendering.reports.compaction_report import render_compaction_preview, render_compactions
@@ -59,7 +59,7 @@ def _explain_empty_plan(options: CompactionOptions, turn_count: int) -> str:
         return NOTHING_TO_COMPACT
 
     number = to_shown_turn(int(first.amount))
-    return f"There is no turn {number}. This conversation has {count_turns(turn_count)}."
+    return f"There is no turn {number}. This conversation has {format_turn_count(turn_count)}."
 
 
 def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:

@@ -115,10 +115,10 @@ def describe_conversation(listed: ConversationInfo) -> str:
     if not listed.turns:
         return "an empty conversation"
     title = _quote(listed.title) or "a conversation"
-    return f"{title} ({count_turns(listed.turns)})"
+    return f"{title} ({format_turn_count(listed.turns)})"
 
 
-def count_turns(count: int) -> str:
+def format_turn_count(count: int) -> str:
     """Return the number of turns with its noun."""
     return "1 turn" if count == 1 else f"{count} turns"
 
