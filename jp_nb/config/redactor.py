@@ -27,7 +27,7 @@ MIN_SECRET_CHARS = 4
 _SHORTEST_LINE = 8
 """Minimum length of a line of a secret that is also hidden alone."""
 _SHORTEST_FORM = 3
-"""Minimum length of a secret without backslashes."""
+"""Minimum length of a form whose escapes were removed: shorter ones occur in many texts."""
 _MIN_PARTIAL_CHARS = 4
 """Characters at which a stream recognizes the beginning of a secret, and holds it back."""
 _TAIL_CHARS = _MIN_PARTIAL_CHARS * ESCAPE_CHARS
@@ -180,7 +180,7 @@ class RedactedStream:
         beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms | unescaped_forms}
         nothing = "(?!)"  # a pattern that never matches
         self._beginning = re.compile("|".join(sorted(beginnings)) or nothing)
-        self._longest = max(map(len, forms), default=0)
+        self._longest = max(map(len, forms), default=0)  # without escapes, forms are no longer
         self._tail = ""  # the last text that was shown
         self._held = ""  # the text that is held back
 

@@ -504,6 +504,23 @@ async def test_http_serves_clients_of_both_protocols_and_no_other_site(tmp_path:
         await server.wait()
 
 
+async def test_http_address_of_ipv6_is_a_url(tmp_path: Path) -> None:
+    (tmp_path / "house.py").write_text(MODULE)
+    server = await asyncio.create_subprocess_exec(
+        *command("house", "--http", "[::1]:0"), cwd=tmp_path, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert server.stderr is not None
+        text = ""
+        while "listens on" not in text:
+            text = (await server.stderr.readline()).decode()
+            assert text, "the server ended"
+        assert re.search(r"http://\[::1\]:\d+/mcp", text)
+    finally:
+        server.send_signal(signal.SIGINT)
+        await server.wait()
+
+
 async def _status(url: str, **headers: str) -> int:
     import httpx2
 

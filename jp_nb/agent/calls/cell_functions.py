@@ -130,7 +130,8 @@ class CellCall:
     Attributes:
         interrupts_at_begin: Number of interrupts when the last function of the run began.
         seconds: Duration of the functions, without the time that they waited.
-        settled: Set when the run is settled: functions of other runs may begin.
+        settled: Set when the run is settled, or after its end (`tool_runs.py`), for example by an
+            error: functions of other runs may begin.
         on_start: Called on the thread before each function, to note the start in the journal.
         on_result: Called on the thread with each result. It returns True if the run is settled.
     """

@@ -46,13 +46,13 @@ async def serve_http(server: Server[Any], host: str, port: int) -> None:
             print_notice(
                 f"every computer that reaches {host} can run the tools: there is no sign-in"
             )
-            host = hosts[-1]
-        print_notice(f"listens on http://{host}:{number}/mcp")
+        print_notice(f"listens on http://{_format_host(host)}:{number}/mcp")
         config = uvicorn.Config(app, log_level="warning")
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def _format_host(name: str) -> str:
+    """Return `name` as it is in a URL and in the header `Host`: an IPv6 address in brackets."""
     return f"[{name}]" if ":" in name else name
 
 

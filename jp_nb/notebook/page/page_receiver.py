@@ -73,7 +73,7 @@ class PageReceiver:
             return
 
         kind = message["type"]
-        page = message.get("page", "")
+        page = message["page"]
         path = message["path"] if kind == "hello" else None
         if kind == "seen":
             self._mark_seen(message)
@@ -151,7 +151,7 @@ class PageReceiver:
 
     def _handle_save_by_user(self, data: Mapping[str, Any]) -> None:
         """Note the entries in the file, if the kernel knows which ones the saved state has."""
-        is_followed = data.get("page") == self.link.pages.followed.page
+        is_followed = data["page"] == self.link.pages.followed.page
         saved = self.deliveries.followed.content.find_state(data.get("state", ""))
 
         if is_followed and saved is not None:

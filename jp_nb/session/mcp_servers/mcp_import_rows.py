@@ -47,16 +47,16 @@ def _quote(word: str) -> str:
 
 
 def list_import_rows(
-    found: ServerFiles, configured: Mapping[str, McpServer], shorten: Mapping[Path, str]
+    found: ServerFiles, configured: Mapping[str, McpServer], short_paths: Mapping[Path, str]
 ) -> list[tuple[str, str, str, str]]:
     """Return a row for each server: name, file, command, and remarks.
 
-    `shorten` has the displayed text of each path.
+    `short_paths` has the displayed text of each path.
     """
     rows: list[tuple[str, str, str, str]] = []
     for listed in found.servers:
         file = listed.file
-        place = f"{file.application}: {shorten.get(file.path, str(file.path))}"
+        place = f"{file.application}: {short_paths.get(file.path, str(file.path))}"
         remarks = "; ".join(_list_remarks(listed, configured))
         rows.append((listed.entry.original_name, place, _describe_launch(listed.entry), remarks))
     return rows

@@ -65,8 +65,8 @@ class ListedServers:
                 server_layers.append(layer)
             else:
                 pending = self._consents.get_pending(path)
-                if pending is not None:
-                    self._notices.add(format_pending([pending]))
+                assert pending is not None  # `_has_consent` has just made the file pending
+                self._notices.add(format_pending([pending]))
 
         return server_layers
 

@@ -29,7 +29,7 @@ _HOST: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", re.IGNORECASE | r
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE | re.ASCII)
 """The last part of a host that browsers read as an IP address."""
 _USER: Final = re.compile(r"//[^/@]*@")
-_UNRESERVED: Final = "!#$%&'()*+,/:;=?@[]~"
+_KEPT_IN_LINK: Final = "!#$%&'()*+,/:;=?@[]~"
 """Characters that stay as they are in the link."""
 
 NO_LINK: Final = "This is no web address that a browser certainly opens as it is shown"
@@ -84,7 +84,7 @@ def read_web_address(url: str) -> WebAddress:
     start, end = match.span("host")
     before = url[:start]
     after = url[end:]
-    link = quote(before, safe=_UNRESERVED) + host + quote(after, safe=_UNRESERVED)
+    link = quote(before, safe=_KEPT_IN_LINK) + host + quote(after, safe=_KEPT_IN_LINK)
     warnings = tuple(_list_warnings(match, host))
     return WebAddress(before, host=match["host"], after=after, link=link, warnings=warnings)
 

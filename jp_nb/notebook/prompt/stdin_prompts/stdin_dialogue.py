@@ -137,7 +137,10 @@ def converse(
 
 
 def _quote_keys(keys: Collection[str]) -> dict[str, str]:
-    """Return the texts of keys, by the lines that answer with them: `"!"` for `!`."""
+    """Return the texts of keys, by the lines that answer with them: `"!"` for `!`.
+
+    Outside of a form there are no `keys`, and quotes stay a part of the answer.
+    """
     if not keys:
         return {}
     return {f'"{key}"': key for key in (*keys, HELP_KEY) if key}
