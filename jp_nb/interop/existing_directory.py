@@ -150,7 +150,10 @@ def _iter_exports(jp: JsonObject) -> Iterator[FileContents]:
 
 
 def _has_same_id(jp: JsonObject, folder: Path) -> bool:
-    """Return True if the name of the folder begins with the id of the conversation."""
+    """Return True if the name of the folder begins with the id of the conversation.
+
+    The folder of the conversation `jp-c17953844369` has a name such as `17953844369-walk`.
+    """
     directory_number = folder.resolve().name.partition("-")[0]
     return get_conversation_id(jp) == f"jp-c{directory_number}"
 

@@ -88,7 +88,7 @@ def _read_bundle(bundle: Any) -> Description | None:
         raise TypeError(f"it returned {name_type(type(bundle))}: expected a MIME bundle (a dict)")
 
     kinds = [kind for kind in MEDIA_TYPES if kind in bundle]
-    if not kinds and PDF in bundle:
+    if not kinds and PDF in bundle:  # beside an image, it is another form of it
         kinds = [PDF]
     images = tuple(_read_image(bundle[kind]) for kind in kinds)
     text = next((bundle[kind] for kind in _TEXTS if kind in bundle), None)

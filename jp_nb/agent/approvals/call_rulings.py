@@ -104,8 +104,8 @@ def make_judged_call(
 ) -> JudgedCall:
     """Return the parts of a call that rules can decide by.
 
-    A tool may run in another folder than the workspace. A path must be inside of the folder of a
-    rule from there as well.
+    A tool may run in another folder than the workspace. A relative path must lead into the folder
+    of a rule from each of them.
     """
     workspace = Path(root or ".").absolute()
     folders = [Path.cwd()] if tool.runs_in_kernel else []

@@ -55,7 +55,7 @@ class ResponseReceiver:
         """
         times = self._turn.times
         timed = times.begin_request()
-        failed = INTERRUPTED
+        failed = INTERRUPTED  # until the response has ended: an interrupt cancels this task
 
         try:
             async with aclosing(provider.stream(request)) as events:
@@ -66,6 +66,7 @@ class ResponseReceiver:
                         self._receive_item(event, attempt)
                     if attempt.has_content:
                         times.note_first_token(timed)
+            # `Retry`: the provider asks to send the request again, with a repaired conversation.
             failed = REPAIRED if isinstance(attempt.builder.get_end(), Retry) else ""
         except Exception as exc:
             failed = exc.kind if isinstance(exc, ProviderError) else OTHER_FAILURE

@@ -84,7 +84,7 @@ class Inbox:
         """Write the answer to `group` for `runs` to the file.
 
         Raises:
-            ConfigError: The folder is not the user's own. Nothing was written.
+            ConfigError: No answer is taken, because of `distrust`. Nothing was written.
             StorageError: The file cannot be written.
         """
         answers = self._require_answers()
@@ -95,7 +95,7 @@ class Inbox:
         """Remove the answer to `group` for `runs` from the file, if there is one.
 
         Raises:
-            ConfigError: The folder is not the user's own. Nothing was written.
+            ConfigError: No answer is taken, because of `distrust`. Nothing was written.
             StorageError: The file cannot be written.
         """
         answered = [run for run in runs if self.is_answered(group, run)]

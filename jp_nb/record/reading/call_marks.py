@@ -20,7 +20,7 @@ from jp_nb.record.reading.outcome_words import END_WORDS
 EDITED_ARGUMENTS_KEY: Final = "edited_arguments"
 """The arguments of a call that the user edited, on its response."""
 SKIPPED_KEY: Final = "skipped"
-"""True on the response to a call that the user skipped or stopped."""
+"""True on the response to a call that the user or a rule skipped, or that the user stopped."""
 RULE: Final = "rule"
 """The rule that decided about a call, on its response."""
 SERVER: Final = "server"
@@ -50,7 +50,7 @@ def read_rule(response: ToolCallResponse) -> JsonObject | None:
 
 
 def is_skipped(response: ToolCallResponse) -> bool:
-    """Return True if the user skipped or stopped the call.
+    """Return True if the user or a rule skipped the call, or the user stopped it.
 
     Records of older releases have no mark, but only the text of the response.
     """

@@ -304,6 +304,9 @@ class TurnRunner:
     ) -> Turn:
         """Continue an interrupted turn and show that in the cell.
 
+        It does not wait in the line: the caller has refused to run beside another turn, by
+        `require_ready`, and has recorded the options.
+
         The calls `repeated` run, with the answers that were `recorded` for them. `abandoned` are
         the responses of its other open calls.
 

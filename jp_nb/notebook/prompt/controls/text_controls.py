@@ -85,6 +85,7 @@ def make_text_control(prompt: QuestionPrompt, in_form: bool) -> FormControl:
 
 
 def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
+    """Return a box of one line, with a hint unless the type accepts any text."""
     hint = prompt_text.describe_expected(kind) if kind.misfit("any text") else ""
     return widgets.Text(value=value, placeholder=hint)
 
