@@ -123,7 +123,8 @@ def _find_keys(error: ErrorDetails, top: SchemaNode) -> PathKeys:
     in `[key]` if the key of a map itself is invalid. A setting may have such a name, so the schema
     decides: a tag comes once, directly after a setting with two forms, and `[key]` after a map. So
     `("labels", "a", "~table", "cmd")` gives `("labels", "a", "cmd")`, and
-    `("labels", "1x", "[key]")` gives `("labels", "1x")`.
+    `("labels", "1x", "[key]")` gives `("labels", "1x")`. The last part of an `extra_forbidden`
+    error is always the unknown key.
     """
     is_unknown_key = error["type"] == "extra_forbidden"
     keys: list[str] = []

@@ -36,7 +36,7 @@ def inject_parameters(notebook: Any, parameters: Mapping[str, JsonValue]) -> Non
     """Add a cell to `notebook` that assigns `parameters`, or replace the one of an earlier run.
 
     Raises:
-        UsageError: A name is none of Python, or the notebook has another language.
+        UsageError: Python cannot assign a name, or the notebook has another language.
     """
     _refuse_other_languages(notebook)
 
@@ -76,6 +76,7 @@ def list_parameter_names(notebook: Any) -> frozenset[str] | None:
     if index is None:
         return None
 
+    # Magics and shell commands of IPython assign no parameters.
     source = notebook.cells[index].source
     code = "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
     try:

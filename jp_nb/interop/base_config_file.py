@@ -42,7 +42,8 @@ class BaseConfig:
             `init`: the number of changes; null if the file has a key `base` and no key `init`;
             absent if the file is the configuration itself.
             `extra`: other keys.
-            `text`: the whole text, if it cannot be made from the values.
+            `text`: the whole text, if it cannot be made from the values. It is used as long as
+            the values are the same; other values are written in the usual notation.
             `after`: unusual white space at the end.
     """
 
@@ -72,11 +73,12 @@ def read_base_config(text: str) -> BaseConfig:
         if extra:
             spelling["extra"] = extra
 
-    # The rest of the spelling is the notation of the value that these make. It is the whole `text`
-    # if the notation cannot be expressed otherwise.
+    # The rest of the spelling is the notation of the value: the order of its keys and its numbers,
+    # or its `text` if these cannot reproduce it.
     usual = sort_keys(_make_value(config, init, spelling))
     spelling |= find_spelling(source, usual)
 
+    # The text of the value is without the white space around it, which is kept too.
     after = text[len(source.text) :]
     if "text" in spelling or not text.startswith(source.text):
         spelling["text"] = text

@@ -92,7 +92,7 @@ class OpenCall:
 
     @property
     def may_have_run(self) -> bool:
-        """False if the tool certainly did not start."""
+        """False if the tool certainly did not start; True if no step is known."""
         return self.stage not in ("asked", "permitted")
 
 

@@ -45,7 +45,8 @@ class Formulas:
         """Return the last line of the formulas that start in the line `start`.
 
         It is None unless they all end in this line, or the line starts with one that ends in a
-        later line of the same indentation.
+        later line of the same indentation. Such an end must be the last text of its line, because
+        later text could start another formula.
         """
         line = self._lines[start]
         # The usual cases: a line without formulas, or with complete ones, as in `$$x$$ and $$y$$`.

@@ -43,7 +43,10 @@ class CellRun:
     collaborator: str | None = None
 
     def make_metadata(self) -> dict[str, JsonValue]:
-        """Return the metadata that the record keeps with a request."""
+        """Return the metadata that the record keeps with a request.
+
+        `execution` is only compared with other runs in the same kernel, and not stored.
+        """
         values = {"cell_id": self.cell_id, BY: self.collaborator}
         return {key: value for key, value in values.items() if value}
 
@@ -158,7 +161,8 @@ class TurnOutput(Protocol):
     def begin(self) -> None:
         """Show that the turn runs; on the cell's thread.
 
-        Called twice if the turn was shown early: when its tools start, and when it begins.
+        Called twice if the turn was shown early: when servers of its tools start, and when it
+        begins.
         """
 
     def __call__(self, event: DisplayEvent) -> None:
@@ -216,7 +220,7 @@ class Host(Protocol):
         """Display a MIME `bundle` in the running cell."""
 
     def make_row_progress(self) -> ProgressDisplay:
-        """Return a display of the progress of rows in the running cell."""
+        """Return a display in the running cell for a table whose rows a model completes."""
 
     def keep_error(self, error: BaseException) -> None:
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""

@@ -99,7 +99,7 @@ def _read(path: Path) -> SecretBytes:
 
 def _find_key_problem(status: os.stat_result) -> str | None:
     """Return the reason why a file with this `status` is not used as a key; None if it is."""
-    if sys.platform != "win32":
+    if sys.platform != "win32":  # Windows has no such owners and permissions
         if status.st_uid != os.geteuid():
             return "belongs to another user"
         if status.st_mode & _OTHERS:

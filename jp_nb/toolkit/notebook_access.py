@@ -50,7 +50,7 @@ class NotebookCell:
         state: The state of its last run; `not run` without one.
         outputs: The outputs, with images only for the cell that was requested.
         edited: True if the source changed after the last run.
-        left_out: Number of omitted characters of a long source and its outputs.
+        left_out: Number of omitted characters of a long source and its outputs together.
     """
 
     number: int
@@ -65,7 +65,7 @@ class NotebookCell:
 
     @property
     def version(self) -> str:
-        """The version of its source for edits; "" if a part of the source was omitted."""
+        """The version of its source for edits; "" if the source may be cut (`left_out`)."""
         from jp_nb.toolkit.editing.document_cells import cell_version
 
         return "" if self.left_out else cell_version(self.source)

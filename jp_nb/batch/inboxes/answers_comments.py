@@ -42,7 +42,8 @@ class EntryText:
 
     Attributes:
         comments: The comments above it.
-        source: The key and the value as they are in the file; "" for entries in several statements.
+        source: The key and the value as they are in the file; "" if the inbox will write them
+            otherwise, because they are in another table or in several statements.
     """
 
     comments: list[str] = field(default_factory=list)
@@ -137,8 +138,8 @@ class AnswersText:
         answer = self._answers[index]
         is_own_line = not statement.is_header and self._is_own_line(statement, answer)
         if is_own_line and self._pending and answer.key[0] != "permissions":
-            # The inbox writes this table again. Those of permissions have one entry each, which
-            # takes the comments.
+            # The inbox writes this table again, with its comments. Tables of permissions have one
+            # entry each, which takes the comments instead.
             self.tables[self._table] = self._pending
             self._pending = []
 

@@ -77,7 +77,7 @@ def make_replacement(partial: Mapping[str, JsonValue]) -> Partial:
     """Return `partial` in a form that replaces the value of any lower layer.
 
     If `partial` has the values of a whole configuration, the result yields the same configuration
-    above any other layers.
+    above any other layers. Only its empty lists replace nothing, unless they have a strategy.
     """
     return _as_replacement(ROOT, strip_strategies(partial))
 

@@ -106,7 +106,7 @@ def _find_strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
     own = value.get("strategy") if is_wrapper(value, node) else None
     default: JsonValue = node.merge.strategy
     if node.kind == "map" and default == "replace":
-        default = "deep_merge"  # `replace` in the schema of a map says that it has none
+        default = "deep_merge"  # the schema has `replace` for maps without a rule of their own
     return own or default
 
 

@@ -32,7 +32,8 @@ class Endpoint:
 
     Attributes:
         provider: The name of the provider in the configuration.
-        base_url: The address without `path`. It may end in the first segments of `path`.
+        base_url: The address without `path`. It may end in the first segments of `path`. The
+            settings accept no user name or password in it.
         path: The path of the API, such as `/v1/messages`.
         other_base_urls: Addresses at which the server may run instead of `base_url`.
         base_url_env: The environment variable whose address replaces `base_url`.
@@ -40,7 +41,7 @@ class Endpoint:
         key_header: The header of a request that has the key.
         key_required: True if the server at `base_url` requires a key.
         key_configured: True if the user set `key_env`: no request is sent without a key.
-        headers: Further headers of each request.
+        headers: Further headers of each request. The settings accept no keys in them.
         is_server: True if the provider is one of the user's `providers.llm.servers`.
         local: The kind of a local server, such as `ollama`, for advice; "" for other servers.
             `openai_dialects.py` sets it.

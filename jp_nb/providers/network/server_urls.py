@@ -26,7 +26,7 @@ def join_url(base: str, path: str) -> str:
 
 
 def redact_url(url: str) -> str:
-    """Return `url` without user, password, and query values with the name of a secret."""
+    """Return an http or https `url` without user, password, and query values of secret names."""
     address, question_mark, query = url.partition("?")
     shown_query = "&".join(map(_redact_parameter, query.split("&")))
 

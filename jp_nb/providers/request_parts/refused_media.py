@@ -28,6 +28,7 @@ MAX_REFUSAL_CHARS: Final = 200
 """Length of a server's error in the line that replaces an image or a PDF."""
 
 _STATUSES: Final = (400, 413, 415, 422, *MEDIA_FAILURES)
+"""Statuses of refused requests. Some servers use those of `MEDIA_FAILURES`, such as 500."""
 _URL: Final = re.compile(r"https?://\S+")
 _NO_WORD_BEFORE: Final = r"(?<![a-z0-9_])"
 _NO_WORD_AFTER: Final = r"(?![a-z0-9_])"
@@ -50,6 +51,7 @@ _STEP: Final = re.compile(r"\w+")
 def format_refusal(error: ProviderError) -> str:
     """Return the error of a server as the reason to omit a file."""
     reason = one_line(error.without_address, limit=MAX_REFUSAL_CHARS)
+    # The line that replaces a file is in brackets, such as `[image: …, not sent: REASON]`.
     return reason.replace("[", "(").replace("]", ")").rstrip(". ")
 
 
@@ -66,7 +68,10 @@ def is_media_refusal(error: ProviderError) -> bool:
 
 
 def _read_words(error: ProviderError) -> str:
-    """Return the text of an error in lower case, without addresses, whose words tell nothing."""
+    """Return the text of an error in lower case, without URLs, whose words tell nothing.
+
+    Neither the address of the server nor other URLs remain, such as one of a documentation page.
+    """
     return _URL.sub(" ", error.without_address.lower())
 
 

@@ -70,8 +70,9 @@ def make_reply_events(
 ) -> Iterator[ProviderEvent]:
     """Yield the events of the reply with this `number`, before the end of its response.
 
-    Each entry of the reply gets `metadata`. With a `schema`, a text is streamed as the answer of a
-    server that does not enforce it. A reply that is an error leaves its entries incomplete.
+    Each entry of the reply gets `metadata`. Its usage is an event, too. With a `schema`, a text is
+    streamed as the answer of a server that does not enforce it. A reply that is an error leaves its
+    entries incomplete.
     """
     slow = reply.chunk_ms is not None  # `ScriptedProvider` waits after each piece
     index = 0
@@ -113,7 +114,7 @@ def _find_answer(
     Such an answer may have text around its data. As in the decoders of such servers, `AnswerText`
     tells both apart, and adds the events to the buffer.
     """
-    answer = AnswerText(pass_schema(schema))
+    answer = AnswerText(pass_schema(schema))  # the schema itself, not a server's form of it
     buffer = EventBuffer()
     for piece in pieces:
         answer.feed(index, piece, buffer)

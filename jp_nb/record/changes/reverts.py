@@ -125,7 +125,8 @@ def _read_value(partial: Partial, keys: PathKeys) -> JsonValue:
 def _make_revert(below: Partial, targets: Iterable[tuple[PathKeys, _State]]) -> Revert:
     """Return the change that gives each path the value of its target state.
 
-    A path whose value is that of the layers `below` gets it from there again.
+    A path whose value is that of the layers `below` gets it from there again. A path without a
+    value (None) is only unset.
     """
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
@@ -139,7 +140,8 @@ def _make_revert(below: Partial, targets: Iterable[tuple[PathKeys, _State]]) -> 
             path, value = _make_setting(keys, state.value)
             delta = merge_partials(delta, build_partial(path, value))
 
-    return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
+    change = Change(delta, unsets=tuple(claims), uncovers=frozenset(uncovers))
+    return Revert(change, claims)
 
 
 def _make_setting(keys: PathKeys, value: JsonValue) -> tuple[PathKeys, JsonValue]:

@@ -81,7 +81,7 @@ def _iter_requests_of_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[R
             start = part[0].position
             end = part[-1].position + 1
             yield RequestSpan(turn, number, start, end, is_new_cycle)
-            number = number + 1
+            number += 1
             is_new_cycle = False
 
         answer = []

@@ -77,7 +77,9 @@ class TurnAttachments:
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         layer_name = None
         file = None
-        for layer in self._files.load_layers():  # the weakest first
+        # Layers are the weakest first. The first one with the URL adds it: an equal one of a later
+        # layer is dropped.
+        for layer in self._files.load_layers():
             if error.url in _list_attachments(layer):
                 layer_name = layer.name
                 file = layer.file

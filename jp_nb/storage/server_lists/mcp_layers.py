@@ -94,7 +94,7 @@ class ServerLayers:
         if known is None or known[0] != now:
             # A file of the workspace must not be a link out of it.
             scope: ServerScope = "workspace" if path.is_relative_to(root) else "user"
-            file = ServerFile(path, application="", scope=scope)
+            file = ServerFile(path, application="", scope=scope)  # any application may have it
             known = now, read_server_file(file, root)
             self._entries[path, root] = known
 

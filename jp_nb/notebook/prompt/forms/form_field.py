@@ -70,7 +70,7 @@ class FormField:
         self.widget.children = [*self._head, *entries, self.problem]
 
     def use_stock_view(self, *, stock: bool) -> None:
-        """Show the control with stock widgets alone, or with its own widget again."""
+        """Show the control with stock ipywidgets alone, or with its own widget again."""
         make_view = self.control.make_stock_view
         if make_view is None or stock == (self._stock_view is not None):
             return
