@@ -42,7 +42,7 @@ MERGE_S: Final = 1.0
 NOT_READ: Final = (
     "The cells of the notebook cannot be read: {}. No edit was applied, and the user was not asked."
 )
-NO_ANSWER: Final = "the page did not answer within {:g} s"
+NO_PAGE_ANSWER: Final = "the page did not answer within {:g} s"
 NOT_COMPARED: Final = "It is unknown whether other users have changed the cells meanwhile: {}."
 ANOTHER_USER: Final = "another user"
 NOT_THERE: Final = "When it was asked again, the page did not have this change."
@@ -68,7 +68,7 @@ class PageDocument:
         try:
             state = await self._read_state()
         except (StorageError, TimeoutError) as exc:
-            why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
+            why = str(exc) or NO_PAGE_ANSWER.format(READ_TIMEOUT_S)
             raise ToolError(NOT_READ.format(why)) from exc
         return DocumentCells(
             state.cells,
@@ -112,7 +112,7 @@ class PageDocument:
         try:
             state = await self._read_state()
         except (StorageError, TimeoutError) as exc:
-            why = str(exc) or NO_ANSWER.format(READ_TIMEOUT_S)
+            why = str(exc) or NO_PAGE_ANSWER.format(READ_TIMEOUT_S)
             return replace(changed, note=NOT_COMPARED.format(why))
 
         # The cells that are not as the change has left them.
@@ -131,7 +131,7 @@ class PageDocument:
         try:
             state = await self._read_state()
         except (StorageError, TimeoutError):
-            note = f"{NO_ANSWER.format(CHANGE_TIMEOUT_S)}.".capitalize()
+            note = f"{NO_PAGE_ANSWER.format(CHANGE_TIMEOUT_S)}.".capitalize()
             return ChangeResult("unknown", operation=operation, note=note)
 
         if state.operation == operation:

@@ -20,7 +20,7 @@ from jp_nb.images import Image
 from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.class_facts import find_method, name_type
 from jp_nb.values.cut_text import to_one_line
-from jp_nb.values.registered_describers import as_image
+from jp_nb.values.registered_describers import convert_image
 
 AI_REPR: Final = "_ai_repr_"
 AI_REPR_SECONDS: Final = 10.0
@@ -108,4 +108,4 @@ def _read_image(content: Any) -> Image:
             content = base64.b64decode(content, validate=False)
         except ValueError as exc:
             raise TypeError("its image is not Base64") from exc
-    return as_image(content)
+    return convert_image(content)

@@ -13,7 +13,7 @@ from jp_nb.values.base import Description, ValueBudget
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import cut_middle, to_one_line
 from jp_nb.values.registered_describers import call_describer, find_describer
-from jp_nb.values.repr_text import read_message
+from jp_nb.values.repr_text import read_exception_message
 
 
 def has_custom_description(value: object) -> bool:
@@ -33,7 +33,7 @@ def make_custom_description(
         try:
             description = describe(value, budget)
         except FAILURES as exc:
-            reason = to_one_line(f"{type(exc).__name__}: {read_message(exc, '…')}", 200)
+            reason = to_one_line(f"{type(exc).__name__}: {read_exception_message(exc, '…')}", 200)
             problems.append(f"(Its {name} failed: {reason})")
             continue
 

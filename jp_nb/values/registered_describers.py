@@ -87,7 +87,7 @@ def call_describer(value: object, budget: ValueBudget) -> Description | None:
     if isinstance(result, str):
         return Description(result)
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str):
-        return Description(result[0], tuple(map(as_image, result[1])))
+        return Description(result[0], tuple(map(convert_image, result[1])))
 
     raise TypeError(
         f"it returned {name_type(type(result))}: expected a text, a Description, "
@@ -95,7 +95,7 @@ def call_describer(value: object, budget: ValueBudget) -> Description | None:
     )
 
 
-def as_image(image: Any) -> Image:
+def convert_image(image: Any) -> Image:
     """Return an `Image`, or the bytes of an image's file as one.
 
     Raises:

@@ -54,7 +54,7 @@ def format_repr(value: object, limit: int) -> str:
         text = _get_text(value, limit)
     except FAILURES as exc:
         reason = type(exc).__name__
-        message = to_one_line(read_message(exc, ""), 200)
+        message = to_one_line(read_exception_message(exc, ""), 200)
         end = f": {message}" if message else ""
         text = f"<{name_type(type(value))}: no text available: {reason}{end}>"
 
@@ -90,7 +90,7 @@ def _format_attribute_names(value: object) -> str:
     return f"<{name_type(type(value))} object{end}>"
 
 
-def read_message(exc: BaseException, default: str) -> str:
+def read_exception_message(exc: BaseException, default: str) -> str:
     """Return the message of `exc`; `default` if its own code fails."""
     try:
         return str.__str__(str(exc))

@@ -83,7 +83,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "request": request_text.render_request,
     "request_difference": request_difference.render_request_difference,
     "source_diff": source_diff.format_diff,
-    "source_diff_lines": source_diff.diff_lines,
+    "source_diff_lines": source_diff.diff_source_lines,
     "suspect_lines": confusing_characters.find_suspect_lines,
     "shared_prefix": request_difference.describe_shared_prefix,
 }

@@ -278,8 +278,7 @@ class FormDraft:
 
         `picked` is a selection on the page that was not sent. On the last page, the form ends. On
         the summary, all open pages time out and the form ends. A single prompt ends at once. The
-        menu and the question before discarding cover a page, and this
-        page times out.
+        menu and the question before discarding cover a page, and this page times out.
         """
         if self.end is not None:
             return

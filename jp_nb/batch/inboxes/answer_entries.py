@@ -40,7 +40,7 @@ class AnswerEntry:
     text: EntryText
 
 
-def format_table(
+def format_answer_table(
     table: str, entries: Sequence[AnswerEntry], comments: Sequence[str]
 ) -> Iterator[str]:
     """Yield the lines of a table with its entries, below the `comments` about the table.

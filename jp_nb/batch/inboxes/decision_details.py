@@ -61,10 +61,10 @@ def list_context_details(contexts: Sequence[AskedContext]) -> Iterator[PromptDet
             first = one_line(spell_invisible(context.runs[0]), limit=80)
             runs = f"{count:,} {pluralize('run', count)}, such as {first}"
             caption = f"Context {number} of {len(contexts):,} ({runs})"
-        yield PromptDetail(caption, join_lines(lines))
+        yield PromptDetail(caption, join_detail_lines(lines))
 
 
-def join_lines(lines: Sequence[str]) -> str:
+def join_detail_lines(lines: Sequence[str]) -> str:
     """Return a single line as it is, and several lines with a line break at the end of each."""
     if len(lines) == 1:
         return lines[0]

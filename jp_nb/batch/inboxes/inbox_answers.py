@@ -30,8 +30,8 @@ from typing import Final
 
 from jp_nb.batch.inboxes.answer_entries import (
     AnswerEntry,
+    format_answer_table,
     format_answer_value,
-    format_table,
     to_toml_value,
 )
 from jp_nb.batch.inboxes.answers_comments import HEADING, AnswersText, EntryText, name_answer_table
@@ -185,7 +185,7 @@ class InboxAnswers:
         lines = [HEADING, *self._text.head]
         # Tables for single runs come last, as they are many.
         for table in sorted(tables, key=lambda name: name.startswith(RUNS_TABLE)):
-            lines += format_table(table, tables[table], self._text.tables.get(table, ()))
+            lines += format_answer_table(table, tables[table], self._text.tables.get(table, ()))
 
         end = list(self._text.end)
         for table, comments in self._text.tables.items():

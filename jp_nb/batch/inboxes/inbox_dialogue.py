@@ -17,7 +17,7 @@ from math import ceil
 from typing import Final
 
 from jp_nb.agent.prompting.prompts import Action, ActionPrompt, PromptDetail, QuestionPrompt
-from jp_nb.batch.inboxes.decision_details import join_lines
+from jp_nb.batch.inboxes.decision_details import join_detail_lines
 from jp_nb.batch.inboxes.decision_dialogue import AskPrompt, DecisionDialogue, DialogueEnded
 from jp_nb.batch.inboxes.inbox import Inbox
 from jp_nb.batch.inboxes.inbox_text import format_group_status, format_inbox_heading, format_place
@@ -110,7 +110,7 @@ class InboxDialogue:
                 caption += f" and that contain “{one_line(self._filter, limit=60)}”"
             place = f"{start + 1:,} to {start + len(shown):,} of {len(matching):,}"
             rows = list(self._format_rows(shown, start))
-            details = (PromptDetail(caption, join_lines(rows), size_text=place),)
+            details = (PromptDetail(caption, join_detail_lines(rows), size_text=place),)
 
         actions = tuple(self._list_page_actions(matching, shown, start, is_last=is_last))
         return ActionPrompt(text, actions, label="Inbox", exhibits=details)

@@ -94,7 +94,7 @@ def review_plan(
     for spec in plan:
         unplanned.discard(spec.run)
         unknown_runs.pop(spec.run, None)
-        for pattern in [each for each in unmatched if matches_pattern(spec, each)]:
+        for pattern in [each for each in unmatched if matches_run_pattern(spec, each)]:
             del unmatched[pattern]
         if spec.run in dropped_before:
             restored[spec.run] = None
@@ -111,7 +111,7 @@ def review_plan(
     return PlanReview([*dropped], [*restored], [*unknown_runs], [*unmatched])
 
 
-def matches_pattern(spec: RunSpec | RunState, pattern: str) -> bool:
+def matches_run_pattern(spec: RunSpec | RunState, pattern: str) -> bool:
     """Return True if a pattern of `--rerun` fits the id or the notebook of the run."""
     return fnmatchcase(spec.run, pattern) or fnmatchcase(spec.notebook, pattern)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from jp_nb.batch.plans.plan_review import matches_pattern
+from jp_nb.batch.plans.plan_review import matches_run_pattern
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.batch.results.open_decisions import group_open_decisions
 from jp_nb.batch.results.run_log import RunState
@@ -62,7 +62,7 @@ class RunSelection:
 
     def _is_rerun(self, spec: RunSpec | RunState) -> bool:
         """Return True if a pattern of `--rerun` fits the id or the notebook of the run."""
-        return any(matches_pattern(spec, pattern) for pattern in self._rerun)
+        return any(matches_run_pattern(spec, pattern) for pattern in self._rerun)
 
     def find(self, run: str) -> RunState | None:
         """Return the state of a run in the log."""

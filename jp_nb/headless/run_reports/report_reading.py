@@ -21,7 +21,7 @@ from jp_nb.headless.run_reports.run_report import (
     ReportedQuestion,
     ReportedTurn,
     RunReport,
-    sum_usage,
+    sum_run_usage,
 )
 from jp_nb.headless.runner import RunResult
 from jp_nb.headless.terminal_text import format_one_line, format_text
@@ -176,7 +176,7 @@ def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | Non
     questions = [ReportedQuestion(inquiry, tools.get(inquiry.id, "")) for inquiry in turn.inquiries]
 
     used = chain.from_iterable(read_usage(entry.metadata) for entry in entries.entries)
-    usage = sum_usage((model_usage.model, model_usage.tokens) for model_usage in used)
+    usage = sum_run_usage((model_usage.model, model_usage.tokens) for model_usage in used)
 
     return ReportedTurn(stream.id, turn, cell=cell, questions=tuple(questions), usage=usage)
 

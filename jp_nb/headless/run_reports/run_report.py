@@ -146,10 +146,10 @@ class RunReport:
     @property
     def usage(self) -> dict[str, Usage]:
         """Tokens of all turns, by model."""
-        return sum_usage(chain.from_iterable(turn.usage.items() for turn in self.turns))
+        return sum_run_usage(chain.from_iterable(turn.usage.items() for turn in self.turns))
 
 
-def sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
+def sum_run_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
     """Return the sum of the tokens of each model, sorted by model."""
     sums: dict[str, Usage] = {}
     for model, tokens in used:

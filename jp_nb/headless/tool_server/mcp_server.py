@@ -29,12 +29,12 @@ from jp_nb.errors import ToolError
 from jp_nb.headless.tool_server.client_questions import QuestionState
 from jp_nb.headless.tool_server.question_exchange import (
     Client,
+    read_asked_questions,
     read_call_state,
-    read_questions,
     require_input,
     take_responses,
 )
-from jp_nb.headless.tool_server.served_results import make_result, make_text_result
+from jp_nb.headless.tool_server.served_results import make_call_result, make_text_result
 from jp_nb.headless.tool_server.tool_host import ServedTool
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.outcomes import QuestionEnd
@@ -201,14 +201,14 @@ class ToolServer:
                 name, params.arguments or {}, answers=state.answers, ends=state.ends
             )
             if outcome["type"] != "needs_input":
-                return make_result(outcome)
+                return make_call_result(outcome)
 
             state.rounds += 1
             if state.rounds > MAX_QUESTION_ROUNDS:
                 raise ToolError(TOO_MANY_ROUNDS.format(name, MAX_QUESTION_ROUNDS))
 
             # `select_open` puts configured answers into `state`, and leaves those of the user.
-            asked = read_questions(name, outcome, host.get_configured_answers(name))
+            asked = read_asked_questions(name, outcome, host.get_configured_answers(name))
             shown = asked.select_open(state, can_ask=client.can_ask)
             if shown and client.is_modern:
                 return require_input(asked, shown, state)

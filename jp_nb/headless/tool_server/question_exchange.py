@@ -104,13 +104,13 @@ def require_input(
 
 
 def read_call_state(params: types.CallToolRequestParams) -> tuple[QuestionState, Questions]:
-    """Return the state of a call, and its open questions. The library has checked its seal.
+    """Return the state of a call, and its open questions.
 
-    `require_input` wrote it. Configured answers are not needed: only questions for the user are in
-    it.
+    `require_input` wrote it. The library `mcp` sealed it then, and has checked the seal now.
+    Configured answers are not needed: only questions for the user are in it.
     """
     stored = as_object(json.loads(params.request_state or ""))
-    asked = read_questions(
+    asked = read_asked_questions(
         params.name, {"questions": stored["open"], "partial": stored["partial"]}, {}
     )
     return QuestionState.from_json(stored), asked
@@ -136,7 +136,7 @@ def take_responses(
     return missing
 
 
-def read_questions(
+def read_asked_questions(
     tool: str, outcome: JsonObject, configured: Mapping[str, JsonValue]
 ) -> Questions:
     """Return the questions in an outcome of `ToolRunner.run`."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 
-def make_result(outcome: JsonObject) -> types.CallToolResult:
+def make_call_result(outcome: JsonObject) -> types.CallToolResult:
     """Return a success or an error in the shapes of `ToolRunner.run` (`mcp_server.py`) for MCP."""
     if outcome["type"] == "error":
         return make_text_result(str(outcome["message"]), is_error=True)

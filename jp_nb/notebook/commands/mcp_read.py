@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.errors import UsageError
 from jp_nb.images import Image
 from jp_nb.notebook.commands import Invocation
-from jp_nb.notebook.commands.mcp_server_names import check_server_name, find_running
+from jp_nb.notebook.commands.mcp_server_names import find_running, require_server
 from jp_nb.notebook.commands.mcp_servers import NONE_CONFIGURED
 from jp_nb.rendering.report import join_reports, make_block, make_line, make_note
 from jp_nb.session.session import Session
@@ -56,7 +56,7 @@ def _read_words(session: Session, words: Sequence[str]) -> tuple[str, str]:
         case [uri] if uri not in servers:
             return _find_only_server(session), uri
         case [name, uri]:
-            check_server_name(session, name)
+            require_server(session, name)
             return name, uri
         case _:
             raise UsageError(READ_USAGE)

@@ -52,11 +52,11 @@ def take_server_name(call: Invocation, words: Sequence[str], verb: str) -> str:
         raise UsageError(f"`%jp mcp {verb}` takes the name of one server: `%jp mcp {verb} NAME`")
 
     (name,) = words
-    check_server_name(call.session, name)
+    require_server(call.session, name)
     return name
 
 
-def check_server_name(session: Session, name: str) -> None:
+def require_server(session: Session, name: str) -> None:
     """Check that `name` is a configured server.
 
     Raises:

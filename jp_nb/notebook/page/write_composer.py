@@ -29,7 +29,7 @@ from jp_nb.notebook.page.protocol import MessageNumbering
 from jp_nb.notebook.page.stored_keys import StoredKeys
 from jp_nb.notebook.page.transfer import Transfer
 from jp_nb.record.documents.record_shape import RECORD_KEY, get_events
-from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_chars, split_record
+from jp_nb.record.documents.record_splitting import SEGMENT_CHARS, count_record_chars, split_record
 from jp_nb.record.documents.segments import count_sealed
 from jp_nb.storable_json import make_storable, make_storable_with_size
 
@@ -65,7 +65,7 @@ class WriteComposer:
         # If the entries that no segment has are too long with the new ones, they get a segment.
         sealed_count = count_sealed(copy.keys.seals, target.stream)
         tail = target.entries[sealed_count : copy.length]
-        if count_chars([*tail, *batch]) < SEGMENT_CHARS:
+        if count_record_chars([*tail, *batch]) < SEGMENT_CHARS:
             return self._compose_append(target, copy, batch)
 
         document = target.to_document(copy.length + len(batch))

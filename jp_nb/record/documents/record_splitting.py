@@ -155,7 +155,7 @@ def _get_length(seal: JsonObject) -> int:
     return int(str(seal["length"]))
 
 
-def count_chars(events: Sequence[JsonValue]) -> int:
+def count_record_chars(events: Sequence[JsonValue]) -> int:
     """Return the size of `events` as the size of a segment is counted."""
     return sum(len(compact_json(event)) for event in events)
 
@@ -167,7 +167,7 @@ def _cut_into_parts(events: list[JsonValue], *, is_active: bool) -> Iterator[lis
 
     for event in events:
         part.append(event)
-        size += count_chars([event])
+        size += count_record_chars([event])
         if size >= SEGMENT_CHARS:
             yield part
             part = []

@@ -21,7 +21,7 @@ from jp_nb.text import one_line
 
 _REASON_CHARS: Final = 40
 _COLUMNS: Final = ("turn", "request", "reasoning blocks", "used", "reason")
-REASONS: Final = {
+UNUSED_REASONS: Final = {
     "prefix": "something before them changed",
     "model": "the model cannot read those of another model",
     "organization": "another account made them",
@@ -45,7 +45,7 @@ def render_unused_reasoning(document: Document, last: int) -> Report:
         turn_cells = format_turn_cells(turn)
 
         for (reason, is_dropped), count in counts.most_common(MAX_TABLE_ROWS):
-            reason_text = REASONS.get(reason, one_line(reason, limit=_REASON_CHARS))
+            reason_text = UNUSED_REASONS.get(reason, one_line(reason, limit=_REASON_CHARS))
             used_cell = "no" if is_dropped else "yes"
             rows.append((*turn_cells, format_count(count), used_cell, reason_text))
             turn_cells = ("", "")  # only in the first row of a turn

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from jp_nb.text import pluralize
 from jp_nb.toolkit.editing.line_matching import match_source_lines, split_source_lines
 
-CONTEXT_LINES: Final = 3
+SOURCE_CONTEXT_LINES: Final = 3
 """Unchanged lines that are shown before and after a change."""
 LineKind = Literal["same", "removed", "added", "folded"]
 _MARKS: Final[dict[LineKind, str]] = {"same": "  ", "removed": "- ", "added": "+ "}
@@ -30,7 +30,7 @@ class SourceDiffLine:
     text: str
 
 
-def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
+def diff_source_lines(before: str, after: str) -> list[SourceDiffLine]:
     """Return the difference of two sources, with unchanged lines folded.
 
     Line ends are part of a line: a source that only loses its last line break is a change.
@@ -53,11 +53,11 @@ def diff_lines(before: str, after: str) -> list[SourceDiffLine]:
 
 
 def _fold(lines: list[SourceDiffLine]) -> Iterator[SourceDiffLine]:
-    """Yield the changed lines with `CONTEXT_LINES` around them; count the lines between."""
+    """Yield the changed lines with `SOURCE_CONTEXT_LINES` around them; count the lines between."""
     shown = set[int]()
     for index, line in enumerate(lines):
         if line.kind != "same":
-            shown.update(range(index - CONTEXT_LINES, index + CONTEXT_LINES + 1))
+            shown.update(range(index - SOURCE_CONTEXT_LINES, index + SOURCE_CONTEXT_LINES + 1))
 
     folded_count = 0
     for index, line in enumerate(lines):
@@ -83,7 +83,7 @@ class SourceDiff:
     @cached_property
     def lines(self) -> list[SourceDiffLine]:
         """The lines, with unchanged lines folded."""
-        return diff_lines(self.before, self.after)
+        return diff_source_lines(self.before, self.after)
 
     @property
     def note(self) -> str:
