@@ -1,7 +1,8 @@
-"""Make JSON values and texts storable in a record: finite numbers, limited depth, valid UTF-8.
+"""Make JSON values and texts storable in a record: finite numbers and valid UTF-8.
 
-JSON can contain one half of a surrogate pair, UTF-8 cannot. `replace_surrogates` repairs stored
-text, and `encode_utf8` sends `?`.
+A value that is nested too deeply stays as it is, and `is_storable` returns False for it. JSON can
+contain one half of a surrogate pair, UTF-8 cannot. `replace_surrogates` repairs stored text, and
+`encode_utf8` sends `?`.
 
 Source: `docs/record.md`: notebook JSON has no infinities and a limited depth.
 """

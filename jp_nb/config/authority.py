@@ -79,7 +79,7 @@ _OFF_ONLY: Final = (
     "without `ask_user` the model could not ask, and the user would not notice."
 )
 _ASKS: Final = "A mode that asks: nothing happens without the user."
-_GRANTED: Final = "Only where a rule of the user grants this path to a tool."  # no other source
+_GRANTED: Final = "Only where a rule of the user grants this path to a tool."
 _ONLY_ASKING: Final = _only("ask", "edit")
 _LOCAL_PROVIDERS: Final = ("llamacpp", "ollama", "scripted")
 

@@ -180,7 +180,7 @@ class RedactedStream:
         beginnings = {re.escape(form[:_MIN_PARTIAL_CHARS]) for form in forms | unescaped_forms}
         nothing = "(?!)"  # a pattern that never matches
         self._beginning = re.compile("|".join(sorted(beginnings)) or nothing)
-        self._longest = max(map(len, forms), default=0)  # without escapes, forms are no longer
+        self._longest = max(map(len, forms), default=0)  # those without escapes are not longer
         self._tail = ""  # the last text that was shown
         self._held = ""  # the text that is held back
 

@@ -110,7 +110,7 @@ def _describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
 
 
 def _list_polars_types(schema: Any) -> list[str]:
-    """Return the types of columns, which may list values of a column (`Enum`), if it is shown."""
+    """Return the types of columns. An `Enum` lists its values, unless its column is hidden."""
     return [format_type(kind, hide_part(name)) for name, kind in schema.items()]
 
 

@@ -4,9 +4,9 @@ An alias names another model id (`providers.llm.aliases`). It is resolved later 
 here any word without `/` is one.
 
 A provider is built in, or a server that the user has named (`named_servers.py`). `PROVIDER_NAMES`
-are all names of built-in providers that JP knows; of these, only `AVAILABLE_PROVIDERS` can be used
-in a notebook, so only these are suggested. A server counts if any configuration that this process
-has read declares it (`declared_servers.py`).
+has all built-in providers, also those that only JP can use. Errors suggest only those that can be
+used here (`AVAILABLE_PROVIDERS`). A server counts if any configuration that this process has read
+declares it (`declared_servers.py`).
 
 Source: `docs/configuration.md`.
 """

@@ -214,6 +214,6 @@ class Claims:
         if not read_hashes(claim):
             return not read_hashes(owner)
 
-        # A newer claim on another path may make it the owner, so this path must have it too.
+        # The owner may be that of a path above or below. This path needs a claim of its own.
         newest = self._newest.get(keys)
         return owner == claim and newest is not None and newest.claim == claim

@@ -1,7 +1,8 @@
 """Facts about one conversation of a notebook, for lists of all of them.
 
 The conversation may be from someone else, and damaged. Its entries are counted, and not decoded. In
-this module, the argument `entry` is the `jp` object or one of `others` (`record_shape.py`).
+this module, the argument `entry` is an inactive conversation, one of `others` (`record_shape.py`).
+Of the active one, it has only the properties.
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D33.
 """
@@ -80,7 +81,7 @@ def read_info(
     properties = get_properties(entry)
     parent = as_object(properties.get("parent"))
 
-    # `find_shape` does not look at the base configuration, without which nothing can be loaded.
+    # `find_shape` does not look at the base configuration. If it is no object, loading fails.
     is_readable = active or (
         find_shape(entry) == "readable"
         and isinstance(as_object(entry).get("base_config", {}), dict)

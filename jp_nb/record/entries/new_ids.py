@@ -1,7 +1,8 @@
-"""Make the ids of new conversations, entries, and widgets: random or reproducible.
+"""Make the ids of new conversations, entries, and widgets.
 
-A reproducible id depends only on the epoch of a `ReproducibleClock` and on what it is the id of. So
-a run that is repeated makes the same record.
+The id of a conversation is made of the time. Those of entries are random, or they are reproducible:
+they then depend only on the epoch of a `ReproducibleClock`, the conversation, and the number of the
+entry. So a run that is repeated makes the same record. Ids of widgets are always reproducible.
 
 Source: `docs/record.md`, `docs/decisions.md` D119.
 """

@@ -25,7 +25,8 @@ Timing = Literal["measured", "rough", "order"]
 
 - `measured`: the kernel measured them while the turn ran, and kept them in the metadata of entries.
 - `rough`: they are the timestamps of entries, as in a record of JP.
-- `order`: only the order of the steps is known, as in a headless run, whose output must not change.
+- `order`: only the order of the steps is shown. The record is reproducible, so that its times mean
+  nothing, or the run is headless, so that its output must not change.
 """
 
 

@@ -4,8 +4,7 @@ The report has the facts of the request, and the system texts, attachments, tool
 short form has the beginning of each text, the full form (`--full`) has all of it.
 
 `TracedRequest.sent` has the request as it is sent, without the key: address, headers, and body.
-`shown` has its texts, and the system texts, attachments, and tools in front of the messages.
-Those
+`shown` has its texts, and the system texts, attachments, and tools in front of the messages. Those
 that changed in the conversation may be sent as messages too, and are then among `messages`.
 
 Source: `docs/guide.md`.
