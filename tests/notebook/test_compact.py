@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from tests.kit.kinds import select_kind
 from tests.kit.record_view import RecordView
 from tests.kit.records import new_event
+from tests.support.fake_host import FakeHost
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -261,6 +263,27 @@ def test_rules_of_one_step_are_undone_together(
         assert compactions(notebook) == []
         notebook.ask("Continue.")
     assert [sent(request).count(LONG) for request in server.requests[-2:]] == [1, 2]
+
+
+def test_status_names_the_turns_of_the_summary_that_a_model_writes(
+    folder: Path, look: None
+) -> None:
+    rules = [
+        {"keep_first": 0, "keep_last": 1, "reasoning": "strip"},
+        {"keep_first": 1, "keep_last": 0, "summary": {}},
+    ]
+    host = FakeHost()
+    notebook = Notebook(folder, host=host)
+    with LoopbackServer([*calling(1), *calling(2), SUMMARY]) as server:
+        reach(notebook, server, "openai")
+        configure(notebook, f"conversation.compaction.rules:={json.dumps(rules)}")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        notebook.jp("compact")
+    waits = select_kind(host.person.outputs[-1].events, "waits")
+    notebook.session.close()
+    assert compactions(notebook) == [(0, 0), (1, 1)]
+    assert waits[0].text == "openai/m, which is summarizing turn 2"
 
 
 def test_many_compactions_are_shown_in_few_lines(

@@ -57,16 +57,16 @@ class SummaryJob:
             self._output(Notice(line))
 
     async def _summarize(self, step: CompactionStep, context: RequestContext) -> str:
+        def show_wait(model: str, *, again: str = "", until: float | None = None) -> None:
+            status = f"{model}, which is summarizing {step.turns}"
+            if again:
+                status += f": {again}"
+            self._output(Waits(MODEL_WAITS, status, until))
+
         summarizer = self._turns.resolver.background.make_summarizer(self._resolved, step.rule)
         return await summarizer.summarize(
-            context, waits=self._show_wait, on_usage=self.usage.count_for_entry
+            context, waits=show_wait, on_usage=self.usage.count_for_entry
         )
-
-    def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        status = f"{model}, which is summarizing {self._plan.steps[0].turns}"
-        if again:
-            status += f": {again}"
-        self._output(Waits(MODEL_WAITS, status, until))
 
     def interrupt(self) -> None:
         """Cancel the job after an interrupt of the kernel; called on the agent's loop."""
