@@ -57,7 +57,7 @@ def describe_refused_call(refused: OfferedTool, tools: Mapping[str, OfferedTool]
     readers: list[str] = []
     planners: list[str] = []
     for name, tool in tools.items():
-        if tool.executor.plan_argument:
+        if tool.executor.plan_argument:  # the name of the argument with the plan; "" without one
             planners.append(name)
         elif tool.read_only:
             readers.append(name)

@@ -30,10 +30,14 @@ def escape_markup(line: str) -> str:
 def make_code_span(text: str) -> str:
     """Return any `text` as inline code."""
     text = break_math(plain(text).replace("\n", " "))
+    if not text:
+        return "``` ```"  # a span with a blank
 
+    # A backtick beside the fence would belong to it. Parsers remove the blanks between them.
     fence = "`" * (_count_longest_backticks(text) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
-    return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"  # a span with a blank
+    needs_blanks = text.startswith("`") or text.endswith("`") or not text.strip()
+    pad = " " if needs_blanks else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def make_code_block(text: str, language: str = "text", *, limit: int = MAX_MARKDOWN_CHARS) -> str:

@@ -61,6 +61,14 @@ def find_same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]
     return [*runs, SameRun(len(before), len(after), 0)]
 
 
+def count_equal(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return the number of equal characters or items at the beginning of both."""
+    for index, (item, other_item) in enumerate(zip(one, other, strict=False)):
+        if item != other_item:
+            return index
+    return min(len(one), len(other))
+
+
 class _Gap(NamedTuple):
     """Parts that are not paired yet: indices in `before`, and in `after`. The ends are excluded."""
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from jp_nb.rendering.same_runs import find_same_runs
+from jp_nb.rendering.same_runs import count_equal, find_same_runs
 
 CONTEXT_CHARS = 60
 """Equal characters that are shown on either side of a difference in a line."""
@@ -73,14 +73,6 @@ def _split_word(text: str, head: int, tail: int) -> Iterator[DiffPiece]:
     yield DiffPiece(text[:head])
     yield DiffPiece(text[head:end], "differs")
     yield DiffPiece(text[end:])
-
-
-def count_equal(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the number of equal characters or items at the beginning of both."""
-    for index, (item, other_item) in enumerate(zip(one, other, strict=False)):
-        if item != other_item:
-            return index
-    return min(len(one), len(other))
 
 
 def _join_pieces(pieces: list[DiffPiece], escape: Escape) -> tuple[DiffPiece, ...]:

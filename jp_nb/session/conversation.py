@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.documents.document import list_notices as list_record_notices
+from jp_nb.record.documents.entry_notices import list_notices as list_record_notices
 from jp_nb.record.documents.record_trust import Trust
 from jp_nb.record.entries.clock import Clock, ReproducibleClock
 from jp_nb.record.stream import ConversationStream, Made

@@ -27,7 +27,8 @@ from jp_nb.record.compactions.compaction_range import (
     widen_to_summaries,
 )
 from jp_nb.record.documents.conversation_fork import fork_conversation
-from jp_nb.record.documents.document import Document, list_notices
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.entry_notices import list_notices
 from jp_nb.record.entries.entry_kinds import KNOWN
 from jp_nb.record.entries.inquiry_events import InquirySource
 from jp_nb.record.entries.outcomes import QuestionOutcome

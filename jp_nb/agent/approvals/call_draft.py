@@ -27,6 +27,18 @@ from jp_nb.toolkit.base import CommandLine
 from jp_nb.toolkit.outcome import ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
+ARGUMENTS_CAPTION = "Arguments"
+EDITED_CAPTION = "Arguments as you edited them"
+EDITED_TEXT_CAPTION = "{} as you edited it"
+FORMATTED_CAPTION = "Arguments, formatted for display (the tool receives those above)"
+COMMAND_CAPTION = "Command line"
+SHELL_CAPTION = "Command line, run by a shell (sh -c)"
+FIRST_RUN_NOTE = "(for the first run; the next run gets the answers to its questions)"
+FOLDER_CAPTION = "Folder"
+NO_COMMAND_CAPTION = "The tool cannot run: it has no command line"
+SERVER_CAPTION = "The server says about this tool (not checked)"
+ASKING_RULE_CAPTION = "Your rule that asks about this call"
+
 
 def list_permission_actions(
     tool: str, covers: RuleCoverage, *, can_keep_rule: bool = False
@@ -50,19 +62,6 @@ def list_permission_actions(
         Action("r", "Skip and say why …", "reason", is_separated=True),
         Action("e", "Edit the arguments …", "edit"),
     )
-
-
-ARGUMENTS_CAPTION = "Arguments"
-EDITED_CAPTION = "Arguments as you edited them"
-EDITED_TEXT_CAPTION = "{} as you edited it"
-FORMATTED_CAPTION = "Arguments, formatted for display (the tool receives those above)"
-COMMAND_CAPTION = "Command line"
-SHELL_CAPTION = "Command line, run by a shell (sh -c)"
-FIRST_RUN_NOTE = "(for the first run; the next run gets the answers to its questions)"
-FOLDER_CAPTION = "Folder"
-NO_COMMAND_CAPTION = "The tool cannot run: it has no command line"
-SERVER_CAPTION = "The server says about this tool (not checked)"
-ASKING_RULE_CAPTION = "Your rule that asks about this call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +157,13 @@ class CallDraft:
 
     def make_prompt(self) -> ActionPrompt:
         """Return the prompt for the permission."""
-        text = f"Run the tool `{spell_invisible(self.tool.name)}`?"
+        tool = f"the tool `{spell_invisible(self.tool.name)}`"
         if self.tool.owner:  # the name of its MCP server
-            text = f"{text[:-1]} of the server `{spell_invisible(self.tool.owner)}`?"
+            tool += f" of the server `{spell_invisible(self.tool.owner)}`"
 
         can_keep_rule = self.proposed_rule is not None
         return ActionPrompt(
-            text=text,
+            text=f"Run {tool}?",
             actions=list_permission_actions(
                 self.tool.name, self.tool.covers, can_keep_rule=can_keep_rule
             ),

@@ -34,3 +34,16 @@ def describe_rule(when: Mapping[str, JsonValue], *, only_these: bool) -> str:
     if not only_these:
         return describe_conditions(when)
     return f"{describe_conditions(when)}, no other arguments" if when else "no arguments"
+
+
+def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
+    """Return the conditions of a recorded rule, which approved or denied a call, in words.
+
+    The fields of `rule` are unchecked: `when`, the expected arguments by name, and `only_these`,
+    true if no other arguments are allowed.
+    """
+    when = rule.get("when")
+    if not isinstance(when, dict):
+        when = {}
+
+    return describe_rule(when, only_these=rule.get("only_these") is True)

@@ -1,7 +1,8 @@
 """Results of tool calls on their way to the model: limited in size, and kept for the journal.
 
 A result is in the journal before the next function of a tool starts in the cell's thread: that
-function may end the process.
+function may end the process. A run is *settled* when its result is kept for the journal, or when
+its function has returned an awaitable.
 
 Source: `docs/turns.md`, `docs/record.md` (the journal).
 """
@@ -130,6 +131,7 @@ def _make_whole_result(tool: OfferedTool, outcome: Success | ToolFailure) -> Del
             content += f"\n\nTrace:\n{join_lines(outcome.trace, MAX_TRACE_CHARS)}"
         return Delivery(content, is_error=True)
 
+    # `call_runner.py` reviews the changes of tools that may propose some, and ignores others.
     if outcome.proposes and not tool.executor.may_propose:
         log.warning("%s may not propose configuration changes: ignored", tool.name)
     return Delivery(outcome.content, images=outcome.images)

@@ -1,4 +1,4 @@
-"""Get the questions of a tool answered by models, concurrently.
+"""Let models answer the questions of a tool, concurrently.
 
 The first model that fails ends the call of the tool, and the other requests.
 

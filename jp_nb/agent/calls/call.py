@@ -60,8 +60,8 @@ class CallResult:
         shown_images: Images for the model. They are omitted if the user edits the text.
         whole_chars: Length of the result before truncation, in characters.
         is_under_review: True if the user is asked about the result.
-        kept: The response, if the thread that ran the tool has already made it, and has kept it for
-            the journal (`settle_function_result`); otherwise None.
+        kept: The response, if the cell's thread has already made it when the tool returned, and has
+            kept it for the journal (`call_results.py`); otherwise None.
     """
 
     structured: JsonValue = None
@@ -192,7 +192,14 @@ class Call:
 
 
 class CallEnded(Exception):  # noqa: N818 - mostly a decision of the user, and no error
-    """A tool call ends with the response `content` instead of the result of its tool."""
+    """A tool call ends with the response `content` instead of the result of its tool.
+
+    Attributes:
+        content: The response that the model reads.
+        is_error: True if the response is an error.
+        skipped: True if the user or the configuration declined the call, or its result.
+        stops_turn: True if the user ended the turn with the prompt of the call.
+    """
 
     def __init__(
         self,

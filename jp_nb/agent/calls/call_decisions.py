@@ -40,7 +40,7 @@ _EFFECTS_AND_REMEDIES: Mapping[DecisionKind, tuple[str, str]] = {
         'set conversation.tools.{}.result = "unattended"',
     ),
     "plan": (
-        "submitted a plan that nobody approved: that needs the user, and nothing may change before",
+        "submitted a plan: the user has to approve it before anything may change",
         'write {} = "approve" into the table [plan] of an answers file',
     ),
 }

@@ -4,6 +4,9 @@ A *function* is the part of a run that needs the cell's thread: all of a `def` t
 one at a time. `CellFunctions` knows the functions of the whole batch. The tool of a call gets a
 `CellCall`, by which it runs its functions, one or several.
 
+An interrupt *holds* the queue of the thread (`cell_loop.py`): no function begins after it until
+`CellFunctions.resume`. Functions that wait in the queue keep their places.
+
 A run is *settled* when the end of the process would not lose its result: the result is kept for the
 journal, or the function returned an awaitable instead.
 
@@ -35,9 +38,9 @@ Recording takes a few milliseconds, unless a tool blocks the agent's loop.
 class CellFunctions:
     """Functions of a batch's tools on the cell's thread, and interrupts that end them.
 
-    An interrupt of the cell ends the running function with `KeyboardInterrupt` in its own thread.
-    The agent learns of it separately: it calls `note_interrupt`, decides about the effect, for
-    example by a menu, and calls `resume`.
+    An interrupt of the cell ends the running function with `KeyboardInterrupt` in its own thread,
+    and holds the others. The agent learns of it separately: it calls `note_interrupt`, decides
+    about the effect, for example by a menu, and calls `resume`, unless the turn ends.
 
     The agent's thread uses it, except for `on_begin`, `running`, and `settled`: the cell's thread
     changes them when a function begins. One function runs at a time, so no lock is needed.
@@ -75,7 +78,11 @@ class CellFunctions:
         self.settled.set()
 
     def resume(self, verdict: Verdict | None = None) -> None:
-        """Let functions run again. `verdict` is the response to calls whose function it ended."""
+        """Let functions begin again, after the decision about an interrupt.
+
+        `verdict` is that decision. The responses to the calls whose function was interrupted
+        depend on it.
+        """
         self.is_deciding = False
         self._last_continue = verdict or self._last_continue
         self._changed.set()

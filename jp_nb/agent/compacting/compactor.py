@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from jp_nb.agent.compacting.compaction_entries import make_compactions
 from jp_nb.agent.compacting.compaction_plan import (
     CompactionPlan,
     CompactionPlanner,
     CompactionStep,
     count_uncompacted_turns,
 )
-from jp_nb.agent.compacting.summarizer import Summarizer, make_compactions
+from jp_nb.agent.compacting.summarizer import Summarizer
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.prompting.prompt_ends import Answered
@@ -247,7 +248,7 @@ class Compactor:
         self.turn.display(Waits(MODEL_WAITS, text, until))
 
 
-# Of the two choices in the prompt: apply the configured rules, or summarize all turns.
+# The two plans that the prompt offers: by the configured rules, or a summary of all turns.
 _KEYS: Final = {"compact": "c", "summarise": "u"}
 _NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
 _HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."

@@ -29,7 +29,8 @@ class BatchState:
         is_ended: True if the server does not answer more of its requests.
         done: Number of answered requests so far.
         problem: The reason why the server rejected the whole batch; "" if it did not.
-        results: Parts of the addresses of the lists of answers.
+        results: For each list of answers, the part of its address that its provider needs to build
+            the address, such as the id of a file.
     """
 
     id: str

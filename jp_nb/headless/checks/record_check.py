@@ -19,7 +19,8 @@ from jp_nb.headless.checks.key_search import Finding, KeySearch
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.documents import carrier
-from jp_nb.record.documents.document import Document, list_notices
+from jp_nb.record.documents.document import Document
+from jp_nb.record.documents.entry_notices import list_notices
 from jp_nb.record.documents.record_shape import (
     RECORD_KEY,
     RECORD_VERSION,

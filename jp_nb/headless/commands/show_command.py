@@ -12,9 +12,7 @@ import sys
 from jp_nb.errors import StorageError
 from jp_nb.headless.commands.stored_records import read_record
 from jp_nb.headless.files import require_notebook
-from jp_nb.record.documents.document import (
-    list_notices,
-)
+from jp_nb.record.documents.entry_notices import list_notices
 from jp_nb.record.reading.turn_reader import read_turns
 from jp_nb.record.reading.turn_timeline import find_shown_turn, read_timeline
 from jp_nb.rendering.reports.timeline_report import render_timeline

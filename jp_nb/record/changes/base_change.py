@@ -25,11 +25,11 @@ def read_base_change(
 ) -> Change:
     """Return the change of a stored base configuration in either form.
 
-    The deltas in `init` are merged, whoever wrote the record within the budget of an untrusted one.
-    What cannot be applied is added to `problems`, by path.
+    The deltas in `init` are merged. Their work is limited as for an untrusted record, even in a
+    trusted one. A delta that cannot be applied is added to `problems`, by path.
     """
     base = base_config.get("base")
-    if not isinstance(base, dict):
+    if not isinstance(base, dict):  # the first form: a table of settings
         return Change(dict(base_config))
 
     partial: Partial = dict(base)

@@ -3,6 +3,10 @@
 The options of a cell and `%jp config` draft changes on top of the effective configuration. Only if
 the whole command succeeds, `Draft.record` appends them. Until then, the record is unchanged.
 
+The effective configuration is kept as *steps*, one for each change. A `Step` has the change and the
+merged settings after it (`config_step.py`). A `Projection` has the steps of the record
+(`config_history.py`), and a draft adds its own after them.
+
 Source: `docs/record.md`, `docs/configuration.md`.
 """
 

@@ -126,18 +126,16 @@ class CompactionBounds:
         last = min(last, self._last_to_compact)
         return TurnRange(first, last) if 0 <= first <= last else None
 
-    # --- one end -----------------------------------------------------------------------------
-
     def _find_last_turn(self, bound: TurnBound) -> int | None:
         """Return the last turn of a range that ends at `bound`; None if no turn is that old."""
         match bound.kind:
             case "duration":  # the last turn that had begun that long ago
                 return self._find_turn_at(self._now, -bound.amount)
-            case "last":
+            case "last":  # the bound is the turn after the newest compaction at both ends
                 return self._find_first_turn(bound)
             case "from_end":
                 return self._last_answered - int(bound.amount)
-            case _:
+            case _:  # `turn`: `%jp compact` converts a plain number (`count`) to it
                 return int(bound.amount)
 
     def _find_first_turn(self, bound: TurnBound) -> int:

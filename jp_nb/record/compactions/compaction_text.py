@@ -13,12 +13,13 @@ from jp_nb.record.entries.events import Compaction, ToolCallPolicy
 from jp_nb.text import MAX_ITEMS_IN_LINE
 
 SENT_WHOLE = "whole"
+"""The effect on a turn of which nothing is omitted."""
 
 
 def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return a text such as `turns 1 to 4 are sent as a summary`."""
     more = len(entries) - MAX_ITEMS_IN_LINE
-    texts = [*map(_format_compaction, entries[:MAX_ITEMS_IN_LINE])]
+    texts = [_format_compaction(entry) for entry in entries[:MAX_ITEMS_IN_LINE]]
     if more > 0:
         texts.append(f"and {more} more")
     return ", ".join(texts)
@@ -37,8 +38,7 @@ def _format_compaction(entry: Compaction) -> str:
         has_reasoning_policy = entry.reasoning is not None
         effect = _format_omissions(has_reasoning_policy, entry.tool_calls)
 
-    is_one = turns.first == turns.last
-    verb = "is" if is_one else "are"
+    verb = "is" if turns.first == turns.last else "are"
     form = "as before" if effect == SENT_WHOLE else effect  # a policy that strips nothing
     return f"{turns} {verb} sent {form}"
 
@@ -60,6 +60,11 @@ def _format_omissions(reasoning: bool, policy: ToolCallPolicy | None) -> str:
         parts = (("arguments of tool calls", policy.request), ("tool results", policy.response))
         omitted += [text for text, is_omitted in parts if is_omitted]
 
-    *others, last = omitted or [""]
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"without {listed}" if last else SENT_WHOLE
+    if not omitted:
+        return SENT_WHOLE
+
+    *others, last = omitted
+    if not others:
+        return f"without {last}"
+    listed = ", ".join(others)
+    return f"without {listed} and {last}"

@@ -26,7 +26,6 @@ from jp_nb.record.documents.record_shape import (
     has_segments,
 )
 from jp_nb.record.entries.clock import Clock
-from jp_nb.record.entries.inquiry_events import OUTCOMES, InquiryResponse
 from jp_nb.record.entries.new_ids import IdFactory
 from jp_nb.record.stream import ConversationStream, Made
 
@@ -165,20 +164,3 @@ def _get_of_type(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
         wanted = "an object" if kind is dict else "a list"
         raise StorageError(f"expected {wanted}, found {type(found).__name__}", place=f"jp.{key}")
     return found
-
-
-def list_notices(stream: ConversationStream) -> list[str]:
-    """Return a line for each entry that is kept but not fully used, with its path."""
-    notices = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
-
-    for index in stream.find_unresolved():
-        reason = "the request of this response is unknown, so it is not sent to the model"
-        notices.append((index, f"events[{index}].request_id: {reason}"))
-
-    for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
-        if isinstance(entry, InquiryResponse) and raw.get("outcome", "answered") not in OUTCOMES:
-            outcome = raw["outcome"]
-            reason = f"this jp_nb does not know {outcome!r}; the question is treated as closed"
-            notices.append((index, f"events[{index}].outcome: {reason}"))
-
-    return [text for _, text in sorted(notices)]

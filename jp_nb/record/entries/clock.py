@@ -34,7 +34,7 @@ class ReproducibleClock:
     epoch: datetime
 
     def __call__(self) -> datetime:
-        """Return `epoch`."""
+        """Return `epoch`, for times without a position, such as that in a conversation's id."""
         return self.epoch
 
     def at(self, position: int, last: str) -> datetime:

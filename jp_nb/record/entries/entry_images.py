@@ -62,13 +62,13 @@ class RecordedImages:
         # Entries that were not decoded yet, by digest.
         self._entries: dict[str, list[ImageEntry]] = {}
         # The decoded image, or the reason why it is missing, by digest.
-        self._read: dict[str, Image | str] = {}
+        self._decoded: dict[str, Image | str] = {}
 
     def add(self, entry: ImageEntry) -> None:
         """Add an entry of the conversation."""
         self._entries.setdefault(entry.digest, []).append(entry)
-        if isinstance(self._read.get(entry.digest), str):
-            del self._read[entry.digest]  # the previous entry was damaged
+        if isinstance(self._decoded.get(entry.digest), str):
+            del self._decoded[entry.digest]  # the previous entry was damaged
 
     def find(self, digest: str) -> Image | None:
         """Return the image with that digest, or None if it is missing or damaged."""
@@ -99,20 +99,20 @@ class RecordedImages:
 
     def _load(self, digest: str) -> Image | str:
         """Return the image with this digest, or the reason why it is missing."""
-        known = self._read.get(digest)
+        known = self._decoded.get(digest)
         if known is not None:
             return known
 
         result: Image | str = "the record does not contain it"
         for number, entry in enumerate(self._entries.pop(digest, [])):
-            image_or_reason = _read(entry)
+            image_or_reason = _decode_image(entry)
             if isinstance(image_or_reason, Image):
                 result = image_or_reason
                 break
             if number == 0:  # the reason is that of the first entry
                 result = image_or_reason
 
-        self._read[digest] = result
+        self._decoded[digest] = result
         return result
 
 
@@ -121,7 +121,7 @@ def format_omission_note(what: str, why: str) -> str:
     return f"[{what} omitted, because {why}]"
 
 
-def _read(entry: ImageEntry) -> Image | str:
+def _decode_image(entry: ImageEntry) -> Image | str:
     """Return the image in `entry`, or the reason why it cannot be used."""
     if len(entry.data) > MAX_IMAGE_BYTES * 4 // 3 + 4:  # 4 characters of Base64 have 3 bytes
         return f"its record is longer than {MAX_IMAGE_BYTES} bytes"

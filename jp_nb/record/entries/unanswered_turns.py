@@ -50,7 +50,10 @@ def make_no_answer(no_answer: NoAnswer) -> ConfigDelta:
 
 def read_no_answer(entry: Entry) -> NoAnswer | None:
     """Return the mark in `entry`, or None."""
-    match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
+    if not isinstance(entry, ConfigDelta):
+        return None
+
+    match entry.metadata.get(NO_ANSWER):
         case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
             return NoAnswer(ended, max(int(count), 0))
     return None

@@ -127,9 +127,11 @@ class ConfigChange:
 
     Attributes:
         delta: The new values, as a part of the configuration.
+        unsets: The paths of settings and list items that are unset.
         begins_again: True if the change discards all earlier settings.
         proposed_by: The tool calls that proposed the change; empty if the user made it.
-        taken_back: The paths of `unsets` at which only the value of the conversation was removed.
+        taken_back: The paths of `unsets` at which only the value of the conversation was removed,
+            so that the value of the configuration files applies again.
     """
 
     delta: Mapping[str, JsonValue]

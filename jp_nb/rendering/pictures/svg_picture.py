@@ -39,6 +39,9 @@ svg{--back:#fff;--text:#1f2328;--dim:#59636e;--grid:#d1d9e0;--request:#0969da;--
 @media (prefers-color-scheme:dark) and (prefers-contrast:more){svg{--back:#010409;--text:#fff;\
 --dim:#b7bdc8;--request:#91cbff;--tool:#4ae168;--user:#f7c843;--failed:#ff9492;--written:#ffb757}}\
 """
+# Named for the parts of a timeline: `request`, `tool`, and `wait` are steps, `first` is the time
+# until the first token, `cut` a wait that is drawn shorter, and `rough` a time that is not exact.
+# Other pictures use the same classes for their parts.
 _CLASSES: Final = """\
 text{font:11px system-ui,sans-serif;fill:var(--text)}.dim{fill:var(--dim)}.back{fill:var(--back)}\
 .grid{stroke:var(--grid);fill:none}.request{fill:var(--request);stroke:var(--request)}\

@@ -21,7 +21,8 @@ _COUNTS_X: Final = 498
 _TOP: Final = 26
 _ROW: Final = 20
 _BAR: Final = 12
-# Words by the CSS class of a part, whose color and pattern it has (`svg_picture.py`).
+# Words by the CSS class of a part. `svg_picture.py` has the classes: `first` is hatched, because
+# the timeline marks the time until the first token with it.
 _LEGEND: Final = {"first": "from cache", "request": "new", "written": "written by the model"}
 USAGE_TITLE: Final = "Tokens by request"
 

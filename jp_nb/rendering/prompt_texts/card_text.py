@@ -6,7 +6,8 @@
         ☐ SQLite
         ✎ a file
 
-The first line is made elsewhere, with `QuestionCard.headline`. This module shows the lines below.
+The first line is made elsewhere, with `QuestionCard.headline`. This module shows the lines below:
+the options, the *own text*, which the user typed in place of an option, and the fields of a form.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """

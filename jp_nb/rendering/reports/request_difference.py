@@ -30,8 +30,8 @@ from jp_nb.rendering.reports.request_text import (
     shorten,
 )
 from jp_nb.rendering.reports.traced_request import TracedRequest
+from jp_nb.rendering.same_runs import count_equal
 from jp_nb.rendering.text_diff import compare_values
-from jp_nb.rendering.word_diff import count_equal
 
 
 def render_request_difference(before: TracedRequest, after: TracedRequest) -> Report:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from jp_nb.agent.approvals.rule_texts import format_recorded_rule
 from jp_nb.exact_form import format_user_name
 from jp_nb.json_writing import indented_json
 from jp_nb.record.compactions.compaction import PlacedCompaction, find_compactions
@@ -53,7 +54,6 @@ from jp_nb.rendering.transcripts.edit_text import make_edits_block
 from jp_nb.rendering.transcripts.event_text import format_name
 from jp_nb.rendering.transcripts.recorded_change_text import (
     format_recorded_change,
-    format_recorded_rule,
 )
 from jp_nb.rendering.transcripts.setting_text import NO_TOOLSETS, Toolsets
 from jp_nb.text import MAX_LISTED_LINES, MAX_PLAIN_CHARS, one_line, plain, pluralize

@@ -1,4 +1,4 @@
-"""Recorded configuration changes and rules in words, for the log and for differences of records.
+"""Recorded configuration changes in words, for the log and for differences of records.
 
 For example: `⟳ configuration style.reasoning.display = "full" (proposed by t, applied by you)`.
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.agent.approvals.rule_texts import describe_rule
 from jp_nb.config.masked_settings import is_secret_path, mask_secrets
 from jp_nb.config.partials.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
@@ -142,16 +141,3 @@ def _limit_names(names: Iterable[str]) -> list[str]:
         return listed
 
     return [*listed[:MAX_FEW_NAMES], f"and {omitted_count} more"]
-
-
-def format_recorded_rule(rule: Mapping[str, JsonValue]) -> str:
-    """Return the conditions of a recorded rule, which approved or denied a call, in words.
-
-    The fields of `rule` are unchecked: `when`, the expected arguments by name, and `only_these`,
-    true if no other arguments are allowed.
-    """
-    when = rule.get("when")
-    if not isinstance(when, dict):
-        when = {}
-
-    return describe_rule(when, only_these=rule.get("only_these") is True)

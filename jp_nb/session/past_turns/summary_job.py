@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from jp_nb.agent.compacting.compaction_entries import make_compactions
 from jp_nb.agent.compacting.compaction_plan import CompactionPlan, CompactionStep
-from jp_nb.agent.compacting.summarizer import make_compactions
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.effective_model import Resolved
 from jp_nb.agent.usage_counter import UsageCounter

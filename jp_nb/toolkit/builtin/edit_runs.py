@@ -63,7 +63,7 @@ async def run_edited_cells(
     """Run the cells that the model wants to run, in order, up to the first error.
 
     A cell with several edits runs once, with the source after its last edit. A cell does not run if
-    another user edited it right after the edits (`changed.merged`): nobody has reviewed that code.
+    another user edited it right after the edits (`changed.merged`): that code was not reviewed.
     """
     runs = EditRuns()
     final_sources = {planned.edit.target: planned.after for planned in plan.edits}
