@@ -17,8 +17,9 @@ from jp_nb.config.aliases import map_models, resolve_references
 from jp_nb.config.partials.partial import Partial
 from jp_nb.config.schema import ROOT
 from jp_nb.config.setting_paths import PathKeys, look_up
-from jp_nb.config.tool_authority import IsInWorkspace, is_path_in_workspace
+from jp_nb.config.tool_authority import IsInWorkspace
 from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.attachment_urls import is_path_in_workspace
 
 
 @dataclass(frozen=True)

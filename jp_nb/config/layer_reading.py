@@ -158,7 +158,7 @@ def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:
 
 
 def _find_wrapper_error(node: SchemaNode, wrapper: dict[str, Any]) -> UnexpectedValueError | None:
-    """Return what is wrong with `{value, strategy, …}` itself; None if at most its value is."""
+    """Return the error of `{value, strategy, …}`; None if at most its value is invalid."""
     options = _STRATEGY_OPTIONS[node.kind]
     if "value" not in wrapper:
         return UnexpectedValueError(

@@ -26,6 +26,7 @@ Reason = Literal[
 """Reason why a proposal is not applied."""
 
 MAX_REFUSAL_LINE_CHARS: Final = 300
+"""Limit of each part of a line: the path, the value, and the problem."""
 _INVISIBLE: Final = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
 """White space other than a blank, and control characters."""
 
@@ -40,7 +41,7 @@ class Refusal:
     detail: str
     """Message for the tool: the problem and the expected value."""
     summary: str
-    """The problem alone."""
+    """The problem alone, for the message that ends a call after too many refusals."""
     lines: tuple[str, ...] = ()
     """For the user: each path with its value and the reason."""
 
@@ -57,6 +58,7 @@ class Problem:
     path: str
     """"" for a problem of the whole proposal."""
     message: str
+    """The problem, for the tool."""
     value: JsonValue = None
     """The proposed value."""
     expected: str = ""
@@ -99,7 +101,7 @@ def refuse_invalid(problems: Sequence[Problem]) -> Refusal:
 
 
 def refuse_unauthorized(problems: Sequence[Problem]) -> Refusal:
-    """Return the refusal of a proposal that changes what the tool may not change."""
+    """Return the refusal of a proposal with settings that `access.config` does not allow."""
     paths = [_escape_and_truncate(path) for path in _list_paths(problems)]
     listed = ", ".join(_list_first(paths))
     detail = f"not permitted: access.config of this tool does not cover {listed}"

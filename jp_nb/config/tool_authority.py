@@ -2,16 +2,16 @@
 
 The rules of the user limit the settings that a tool may change, and may apply its changes
 unattended (`access_rules.py`). A change that could run code, contact a host, read a file outside of
-the workspace, or extend access needs the user in any case. In `authority.py`, a row of
-`ALLOWANCE_TABLE` has a pattern of settings, and an allowance whose `tool` is True if no value at
-them can do that. Settings without a row need the user.
+the workspace, or extend access needs the user in any case.
+
+`ALLOWANCE_TABLE` (`authority.py`) lists patterns of settings, each with an allowance. Its `tool` is
+True for *harmless* settings: no value can do any of that. Settings without a row need the user.
 
 Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,7 +20,6 @@ from pydantic import JsonValue
 from jp_nb.config.authority import ALLOWANCE_TABLE, find_allowance
 from jp_nb.config.schema import SchemaNode, node_at
 from jp_nb.config.setting_paths import PathKeys
-from jp_nb.config.tree.attachment_urls import parse_attachment_url
 from jp_nb.config.tree.ignored_settings import overlaps_keys
 
 IsInWorkspace = Callable[[str], bool]
@@ -91,16 +90,3 @@ def _is_harmless(keys: Sequence[str], value: JsonValue, is_in_workspace: IsInWor
         case ("conversation", "tools", _, "style", "parameters"):
             return value in ("json", "function_call", "off")
     return False
-
-
-def is_path_in_workspace(url: str) -> bool:
-    """Return True if `url` names a file below the workspace's folder, without resolving links."""
-    try:
-        parts = parse_attachment_url(url)
-    except ValueError:
-        return False
-
-    path = posixpath.normpath(parts.path.replace("\\", "/"))
-    is_outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
-    has_drive = ":" in path.partition("/")[0]
-    return parts.type.lower() == "file" and not is_outside and not has_drive

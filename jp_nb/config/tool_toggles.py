@@ -96,6 +96,8 @@ def _find_named_tools(conversation: ConversationConfig, name: str, *, on: bool) 
 def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     """Return the change that switches a tool or toolset on or off; "" for all tools.
 
+    An unknown `name` changes nothing: `require_tools` reports it.
+
     Of a toolset, or of all tools, only the tools whose toggle rule allows it are switched. The
     change does not set toggle rules.
 
@@ -149,16 +151,15 @@ def _toggle_source(
     Those of its `tools` that have their own state, which overrides that of the toolset, are
     switched too.
     """
-    toolset = conversation.toolsets[name]
-    if toolset.allow_toggle is not None and toolset.allow_toggle not in _RULES_FOR_TOOLSET:
-        verb = "enable" if on else "disable"
-        raise ConfigError(
-            f"cannot {verb} the toolset `{name}`: `allow_toggle` locks it",
-            path=format_path(("conversation", "toolsets", name)),
-        )
-
     change: Partial = {}
+    toolset = conversation.toolsets[name]
     if toolset.state != on:
+        if toolset.allow_toggle is not None and toolset.allow_toggle not in _RULES_FOR_TOOLSET:
+            verb = "enable" if on else "disable"
+            raise ConfigError(
+                f"cannot {verb} the toolset `{name}`: `allow_toggle` locks it",
+                path=format_path(("conversation", "toolsets", name)),
+            )
         change["toolsets"] = {name: {"state": on}}
 
     with_own_state: list[str] = []

@@ -166,6 +166,19 @@ def test_toolset_of_locked_tools_is_refused() -> None:
     assert find_delta(settings, "geo", False) == {}
 
 
+@pytest.mark.parametrize("state", [True, False])
+def test_locked_server_is_refused_unless_it_has_the_state_already(state: bool) -> None:
+    tools = {"books_search": {"source": "mcp.books.search", "toolset": "mcp.books"}}
+    toolsets = {"mcp.books": {"state": state, "allow_toggle": "never"}}
+    settings = {
+        "conversation": {"tools": tools, "toolsets": toolsets},
+        "providers": {"mcp": {"books": {"command": "books"}}},
+    }
+    with pytest.raises(jp.ConfigError, match=r"cannot .* the toolset `mcp\.books`"):
+        list_states(settings, ("mcp.books", not state))
+    assert find_delta(settings, "mcp.books", state) == {}
+
+
 def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
     settings = make_toolset({"geo": "off"}, a=None, b="on")
     assert list_states(settings) == {"a": False, "b": True}

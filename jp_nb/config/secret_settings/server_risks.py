@@ -156,7 +156,10 @@ def get_program_name(command: str) -> str:
 
 
 def describe_launcher(command: str, arguments: Sequence[str] = ()) -> str:
-    """Return the meaning of a launcher such as `npx`, also as a word of a shell; "" for others."""
+    """Return the meaning of a launcher such as `npx`; "" for other programs.
+
+    A shell or an interpreter may run it, as in `sh -c "npx …"`.
+    """
     name = get_program_name(command)
     words = [name]
     if _INTERPRETERS.fullmatch(name):

@@ -24,9 +24,13 @@ from jp_nb.config.secrets.secret_names import is_secret, is_secret_name
 _SCHEMES: Final = ("", "bearer", "basic", "token", "apikey", "key")
 """Words before a key in a header."""
 _QUERY: Final = re.compile(r"(?P<before>[?&#])(?P<name>[^=&#]{1,200})=(?P<value>[^&#]+)")
+"""A parameter of an address: `?token=KEY`."""
 _OPTION: Final = re.compile(r"-{1,2}(?P<name>[A-Za-z][A-Za-z0-9_-]{0,99})(?:=(?P<value>.+))?", re.S)
+"""An option, perhaps with its value: `--token`, `--token=KEY`."""
 _ASSIGNED: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_-]{0,99})=(?P<value>.+)", re.S)
+"""A variable with its value: `TOKEN=KEY`."""
 _HEADER: Final = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9-]{0,99}):\s+(?P<value>\S.*)", re.S)
+"""A header with its value: `Authorization: KEY`."""
 _NAMED: Final = ("env", "headers")
 """Tables whose keys are names of values."""
 SHOWN_SETTINGS: Final = ("type", "variables", "inputs", "checksum", "cwd", "env_file")
@@ -41,7 +45,7 @@ def is_only_references(text: str) -> bool:
         return False
     references = [part for part in parts if isinstance(part, Reference)]
     literals = [part for part in parts if isinstance(part, str)]
-    literals += [part.default for part in references if part.default]
+    literals += [part.default for part in references if part.default]  # may be a key too
     words = " ".join(literals).lower().split()
     return bool(references) and all(word in _SCHEMES for word in words)
 
@@ -105,8 +109,8 @@ def hide_server_settings(value: JsonValue, keys: Sequence[str] = ()) -> JsonValu
         return value
 
     match value:
-        # A list or table with its merge strategy: `{value, strategy}`.
-        case dict() if "value" in value and setting in ("arguments", "env", "headers"):
+        # The list with its merge strategy: `{value, strategy}`. The tables have none.
+        case dict() if "value" in value and setting == "arguments":
             return {**value, "value": hide_server_settings(value["value"], keys)}
         case dict():
             return {key: hide_server_settings(item, (*keys, key)) for key, item in value.items()}

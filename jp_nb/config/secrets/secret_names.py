@@ -9,11 +9,14 @@ The words of a name decide (`secret_words.py`). It is secret in three cases:
 - Its last word is one of `SECRET_WORDS`, as in `client_pin`, or has one of `SECRET_ENDINGS`, as in
   `dbpassword`, or is `key` or `token` after one of `KEY_QUALIFIERS`, as in `api_key`. Words of
   `QUALIFIERS` may follow: `client_pin_prod`.
-- It has one of `ALWAYS_SECRET_WORDS`, such as `password`, in any position.
+- Any of its words is one of `ALWAYS_SECRET_WORDS`, such as `password`, or has one of
+  `SECRET_ENDINGS`, or is `key` or `token` after one of `KEY_QUALIFIERS`.
 - It has the name of a service, one of `VENDORS`, and `key` or `token`.
 
 In the last two cases, a later word of `DESCRIPTION_WORDS` makes the name harmless:
 `password_policy`, `openai_key_name`.
+
+The plural `tokens` is secret only alone or after one of `KEY_QUALIFIERS`: `max_tokens` is a number.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ def is_secret_name(name: str) -> bool:
         return False
 
     words = _split_words(name)
-    if words == ["tokens"]:  # otherwise the plural is a number, as in `max_tokens`
+    if words == ["tokens"]:
         return True
 
     while words and words[-1] in QUALIFIERS:

@@ -50,6 +50,19 @@ def parse_attachment_url(url: str) -> AttachmentParts:
     return AttachmentParts(match["type"], unquote(path), params)
 
 
+def is_path_in_workspace(url: str) -> bool:
+    """Return True if `url` names a file below the workspace's folder, without resolving links."""
+    try:
+        parts = parse_attachment_url(url)
+    except ValueError:
+        return False
+
+    path = posixpath.normpath(parts.path.replace("\\", "/"))
+    is_outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
+    has_drive = ":" in path.partition("/")[0]
+    return parts.type.lower() == "file" and not is_outside and not has_drive
+
+
 def format_attachment_url(value: Any) -> str:
     """Return the URL of an attachment: a URL, or a table of type (or kind), path, and params."""
     if isinstance(value, AttachmentParts):

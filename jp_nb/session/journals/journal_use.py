@@ -1,7 +1,7 @@
-"""The use of the journal by the active conversation: whether one is wanted, and what it gets.
+"""Decide if the active conversation has a journal, and write its entries there.
 
-A journal is wanted if the setting `record.journal` is on. A conversation that has only inherited
-entries gets none yet. The journal itself (`journal.py`) is made on first use, because `%load_ext`
+It has one if the setting `record.journal` is on. A conversation that has only inherited entries
+gets none yet. The journal itself (`journal.py`) is made on first use, because `%load_ext`
 and most short sessions need none.
 
 Source: `docs/record.md` (the journal).

@@ -139,8 +139,8 @@ class RestorableConversations:
     def _find_earlier_entries(self, contents: JournalContents) -> list[RawEntry] | None:
         """Return the entries before the journal, from a copy in the notebook; None without one."""
         header = contents.header
-        copies = [list[RawEntry]()]  # a journal from the first entry on needs no copy
-        if header.base:
+        copies: list[list[RawEntry]] = [[]]
+        if header.base:  # else the journal begins with the first entry, and needs no copy
             known = collect_copies(self._document.others, self._document.conversation)
             copies = known.get(header.id, [])
 

@@ -67,7 +67,7 @@ class ServerLaunches:
         return launch
 
     def preview(self, name: str, server: McpServer) -> Launch | None:
-        """Return the command or address of the server, without a question to the user.
+        """Return the command or address of the server, for `%jp mcp`. It asks the user nothing.
 
         Inputs have their labels as values. None: the path of the program, or the address, depends
         on inputs, so it is not known yet.
@@ -85,7 +85,7 @@ class ServerLaunches:
     async def _get_inputs(self, name: str, server: McpServer) -> Mapping[str, str]:
         """Return the user's answers for the inputs of a server; ask for them the first time."""
         needed = find_inputs(server)
-        if not needed or self._ask is None:
+        if not needed or self._ask is None:  # `resolve_launch` reports a missing answer
             return {}
 
         # A changed entry could send an answer somewhere else, so it asks again.

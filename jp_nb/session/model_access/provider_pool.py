@@ -20,9 +20,7 @@ from typing import Any
 from jp_nb.agent.model_requests.request_normalizer import HideSecrets
 from jp_nb.agent.provider import Provider
 from jp_nb.config.tree.providers_table import Llm
-from jp_nb.errors import ConfigError
 from jp_nb.providers import create_provider, create_server
-from jp_nb.providers.network.model_choices import format_model_choices
 from jp_nb.providers.scripts.script_format import SCRIPTED_NAME
 from jp_nb.session.model_access.cassette_provider import CassetteProvider
 from jp_nb.session.model_access.cassettes import Cassettes
@@ -106,23 +104,6 @@ class ProviderPool:
         self._open.clear()
         self._replaced.clear()
         return providers
-
-
-def check_ready(provider: Provider, model: str, text: str, llm: Llm) -> None:
-    """Check that a turn with the request `text` to `model` can begin. Sends nothing.
-
-    Raises:
-        ConfigError: The user has configured no model, and the default one is a script that only
-            answers the quickstart notebook. The message lists the models of `llm`.
-        ConfigError: An address cannot be used.
-        ProviderError: The key is missing.
-    """
-    try:
-        provider.check_ready(model, text)
-    except ConfigError as exc:
-        if exc.kind != "no_model":
-            raise
-        raise ConfigError(f"{exc}\n{format_model_choices(llm)}", kind=exc.kind) from exc
 
 
 def _make_secret_hider(variable: str | None, hide: HideSecrets) -> HideSecrets:

@@ -31,9 +31,9 @@ from jp_nb.rendering.prompt_texts.interrupted_turn_text import (
 )
 from jp_nb.rendering.prompt_texts.prompt_text import spell_name
 from jp_nb.session.past_turns.bench import BenchTools
+from jp_nb.session.past_turns.own_tool_choice import find_own_tool_choice
 from jp_nb.session.past_turns.resume_prompts import make_resume_prompt, read_resume_decision
 from jp_nb.session.past_turns.reusable_answers import read_reusable_answers
-from jp_nb.session.past_turns.turn_retry import find_own_tool_choice
 from jp_nb.session.session import Session
 from jp_nb.session.turns.turn_draft import TurnDraft
 from jp_nb.text import one_line

@@ -236,7 +236,7 @@ class CodeQuestions:
     def _fill_form(
         self, question: Question, form: FormAnswer, configured: Answers
     ) -> list[Question]:
-        """Answer a form by its `configured` fields and defaults; return what needs the user.
+        """Answer a form by its `configured` fields and defaults; return the missing questions.
 
         These are the required fields without an answer, or `question` itself if the defaults do not
         fit together.

@@ -39,7 +39,10 @@ LOG_WAIT_S: Final = 2.0
 MAX_WAITING: Final = 1000
 """Limit of the answers that wait to be written again."""
 USER_CHANNELS: Final = ("form", "stdin", "terminal")
-"""Channels of answers by the user. Other answers repeat with every run."""
+"""Channels of answers by the user.
+
+Other answers, such as those of a file, are the same in every run. They are logged only once.
+"""
 
 
 class QuestionLog:
@@ -128,9 +131,8 @@ class QuestionLog:
         while self._unwritten:
             entry = self._unwritten[0]
             try:
-                # The answer of a file or of a default, which is written only if it is new.
-                repeats = entry.get("channel") not in USER_CHANNELS
-                added = log.append([entry], key=self._obtain_key(), if_new=repeats)
+                is_by_user = entry.get("channel") in USER_CHANNELS
+                added = log.append([entry], key=self._obtain_key(), if_new=not is_by_user)
                 self._add_notices(*added.problems)
             except EntryTooLongError as exc:  # not tried again
                 self._add_notices(f"the answer is only in this notebook's record: {exc}")
@@ -154,8 +156,12 @@ class QuestionLog:
         return origin
 
     def _obtain_key(self) -> SecretBytes | None:
-        """Return the user's key, which is made if there is none; None if that is impossible."""
-        with suppress(NoKeyError):  # reported by the record; an unsigned entry needs consent
+        """Return the user's key, which is made if there is none; None if that is impossible.
+
+        Without a key, entries are not signed. Later they need the user's consent, as those of other
+        people do. The record, which needs the same key, reports the problem.
+        """
+        with suppress(NoKeyError):
             return self._keys.obtain()
         return None
 

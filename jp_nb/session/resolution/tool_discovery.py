@@ -83,6 +83,7 @@ class ToolDiscovery:
     def _update_discovered(self, config: AppConfig) -> bool:
         """Take over the tools that the sources have found; return True if any have changed."""
         names = [source.name for source in self._list_discovering_sources(config)]
+        # If no source is left, the update removes the tools of earlier ones.
         if not names and not self._has_discovered:
             return False
         return self._active.discovered.update(names, self._sources.discovered)

@@ -43,7 +43,7 @@ def make_series(answers: Sequence[Any], source: object) -> Any:
     known: Any = source
     name = "answer"
     is_series = not hasattr(known, "columns")
-    if is_series and known.name:
+    if is_series and known.name not in (None, ""):  # pandas can have the number 0 as a name
         name = known.name
 
     module = sys.modules[library]

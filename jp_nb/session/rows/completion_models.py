@@ -21,7 +21,8 @@ from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.providers_table import Llm
 from jp_nb.config.tree.system_texts import list_system_texts
-from jp_nb.session.model_access.provider_pool import ProviderPool, check_ready
+from jp_nb.session.model_access.provider_pool import ProviderPool
+from jp_nb.session.model_access.ready_check import check_ready
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 

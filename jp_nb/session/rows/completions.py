@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from jp_nb.agent.model_requests.complete_responses import RefusalError
 from jp_nb.errors import AnswerError, ProviderError
@@ -165,8 +165,21 @@ def _format_failure(result: Completion | Failure) -> str | None:
 
 
 def _get_field(result: Completion, name: str) -> Any:
-    """Return a field as the type of the schema has it, such as a date; else its JSON."""
+    """Return a field as the type of the schema has it, such as a date; else its JSON.
+
+    `name` is the name in the JSON. In a pydantic model, it may be the alias of the field.
+    """
     assert isinstance(result.json, dict)
-    if isinstance(result.data, Mapping):
-        return result.data.get(name, result.json[name])
-    return getattr(result.data, name, result.json[name])
+    json_value = result.json[name]
+    data = result.data
+
+    if isinstance(data, Mapping):
+        return data.get(name, json_value)
+    if not isinstance(data, BaseModel):
+        return getattr(data, name, json_value)
+
+    # An attribute with the name of the alias may be a method of pydantic, such as `schema`.
+    for attribute, field_info in type(data).model_fields.items():
+        if name in (attribute, field_info.alias, field_info.validation_alias):
+            return getattr(data, attribute)
+    return json_value

@@ -1,4 +1,4 @@
-"""The display of the turn in the running cell, from its begin to its end.
+"""The display of the turn in the running cell, from its beginning to its end.
 
 A turn's display begins when the turn does, or earlier if its tools take long to start: then it
 shows that the turn waits (`begin_early`), and the turn continues in the same display. A front end

@@ -97,7 +97,7 @@ class TurnLine:
 
     @property
     def is_held_by_other_thread(self) -> bool:
-        """True if another thread than the caller's prepares or runs a turn."""
+        """True if another thread than the caller's runs a turn or a command."""
         first = self._get_first()
         return first is not None and first.thread != threading.get_ident()
 

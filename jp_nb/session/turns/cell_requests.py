@@ -124,5 +124,6 @@ class TurnRequestReader:
         """Return the conversation in which `cell` sends `content`; None: the active one."""
         if new:
             stream = self._active.create_conversation()
+            # The user asked for a new conversation, and not for another model.
             return NextConversation(stream, inherits=(*INHERITED, MODEL_PATH))
         return self._reruns.find_next_conversation(content, cell, self._cell_questions.ask_action)

@@ -135,7 +135,8 @@ class CellReruns:
         """Return a new conversation, as if all cells ran from the top.
 
         It has the changes of settings before the first turn, which earlier cells made, and after
-        the last one, which the user made just now. A new conversation of an untrusted one has none.
+        the last one, which the user made just now. Changes in an untrusted record are not taken
+        over.
         """
         old = self._active.document.conversation
         new = self._active.create_conversation(with_parent=False)

@@ -1,4 +1,4 @@
-"""Chains of exceptions: which caused which one, and which are together in a group.
+"""Chains of exceptions with their causes, and groups of exceptions.
 
 Source: `docs/guide.md`, `docs/decisions.md` D85, D99.
 """

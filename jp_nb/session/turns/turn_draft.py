@@ -25,7 +25,7 @@ from jp_nb.session.configuration.attached_variables import resolve_variables
 from jp_nb.session.configuration.settings import Settings
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host
-from jp_nb.session.model_access.provider_pool import check_ready
+from jp_nb.session.model_access.ready_check import check_ready
 from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.resolution.cell_resolver import CellResolver
 from jp_nb.session.resolution.resolver import Resolver

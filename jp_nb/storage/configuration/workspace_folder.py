@@ -56,8 +56,7 @@ class WorkspaceFolder:
         Links are followed. A pattern is never inside, because it may match other files later.
         """
         # The schema loads slowly, and only if something is configured.
-        from jp_nb.config.tool_authority import is_path_in_workspace
-        from jp_nb.config.tree.attachment_urls import parse_attachment_url
+        from jp_nb.config.tree.attachment_urls import is_path_in_workspace, parse_attachment_url
 
         if not is_path_in_workspace(url):
             return False

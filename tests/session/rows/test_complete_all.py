@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from time import monotonic
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import jp_nb as jp
 from jp_nb.session.rows.single_completion import request_completion
@@ -301,6 +302,31 @@ def test_fields_and_columns_with_names_of_the_frame_are_kept() -> None:
     assert table["failure"].tolist() == ["disk", "disk"]
     assert table["failure_2"].isna().all()
     assert answers.series.name == "answer"
+
+
+class Request(BaseModel):
+    # Pydantic's own attributes have these names, so the fields need others.
+    schema_: date = Field(alias="schema")
+    copy_: int = Field(validation_alias="copy")
+
+
+@pytest.mark.req("MAP-8")
+def test_field_with_an_alias_is_a_value_of_its_column() -> None:
+    pytest.importorskip("pandas")
+    answer = {"schema": "2026-03-01", "copy": 2}
+    with serve_rows(lambda prompt, earlier: Reply(text=json.dumps(answer))) as server:
+        answers = jp.complete_all(["a"], schema=Request, **server.options)
+    table = answers.to_frame()
+    assert table["schema"].tolist() == [date(2026, 3, 1)]
+    assert table["copy"].tolist() == [2]
+
+
+@pytest.mark.req("MAP-8")
+def test_series_of_answers_has_the_name_of_the_prompts(server: RowServer) -> None:
+    pandas = pytest.importorskip("pandas")
+    for name, expected in ((0, 0), ("text", "text"), (None, "answer")):
+        answers = jp.complete_all(pandas.Series(["a"], name=name), **server.options)
+        assert answers.series.name == expected
 
 
 @pytest.mark.req("MAP-3", "MAP-8")
