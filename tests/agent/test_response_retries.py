@@ -178,6 +178,11 @@ async def test_backoff_doubles_up_to_the_ceiling_unless_the_server_sets_it() -> 
     for attempt, least, most in rows:
         assert least <= bench.slept[attempt] <= most
 
+    # The pauses of a long outage do not outgrow a number.
+    bench = TurnBench([[BROKEN]] * 1100 + [DONE], request={"max_retries": 1100})
+    await bench.run()
+    assert bench.slept[-1] == 60
+
     for retry_after, waited in [(2.5, 2.5), (99, 60)]:
         busy = jp.ProviderError("busy", kind="transient", retry_after=retry_after)
         bench = TurnBench([[busy], DONE])

@@ -75,7 +75,7 @@ RENDERINGS: Mapping[str, Callable[..., Any]] = {
     "code_blocks": _list_code,
     "call": call_text.render_call,
     "call_outcome": call_outcome_text.render_call_outcome,
-    "call_source": call_source.find_call_source,
+    "call_source": call_source.write_call_source,
     "log": log.render_log,
     "proposing_tools": recorded_change_text.format_proposing_tools,
     "compared_record": record_diff.ComparedRecord.of,

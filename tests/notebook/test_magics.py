@@ -72,6 +72,7 @@ def test_mistake_is_one_line_that_gives_the_remedy_and_nothing_is_recorded(
         ("%%jp\n  \n", "UsageError", ["the request is empty", "%%jp"]),
         ("%%jp --fast\nx", "UsageError", ["--fast", "-m MODEL"]),
         ("%%jp -o 1x\nx", "UsageError", ["1x"]),
+        ("%%jp -o class\nx", "UsageError", ["class"]),
         ("%%jp -c 'x\ny", "UsageError", ["quot"]),
         ("%%jp\n{{nobody}}", "UsageError", ["nobody"]),
         ("%%jp\n{{print(1)}}", "UsageError", ["Function calls are not possible"]),
@@ -108,6 +109,12 @@ def test_turn_is_the_result_of_its_cell(ipython: IPythonShell) -> None:
     ipython.run("import jp_nb as jp; same = answer is _jp and answer is jp.last")
     assert ipython.shell.user_ns["same"] is True
     assert ipython.shell.user_ns["answer"].text == "one"
+
+
+def test_name_of_a_result_is_the_one_that_code_reads(ipython: IPythonShell) -> None:
+    ipython.run("%%jp -o \u00b5\nHello.")  # Python reads the micro sign as the letter mu
+    ipython.run("text = \u00b5.text")
+    assert ipython.shell.user_ns["text"] == "one"
 
 
 def test_reloaded_extension_keeps_the_conversation_and_unloaded_one_has_no_magics(

@@ -64,6 +64,7 @@ def test_call_is_written_as_python(subtests: pytest.Subtests) -> None:
         ("greet", {"city": "x"}, "greet(city='x', ctx=jp.ToolContext('greet'))"),
         ("later", {"city": "x"}, "await later(city='x')"),
         ("command", {"class": 1, "a b": 2}, "jp.call('command', {'class': 1, 'a b': 2})"),
+        ("command", {"\u00b5": 1}, "jp.call('command', {'\u00b5': 1})"),  # Python reads `\u03bc=1`
         ("command", {"tool": "x"}, "jp.call('command', {'tool': 'x'})"),
         ("command", {}, "jp.call('command')"),
     ]  # fmt: skip

@@ -307,7 +307,7 @@ def test_json_and_dict_equal_the_sent_body(
 
 def test_conflicting_options_are_refused(folder: Path, subtests: pytest.Subtests) -> None:
     rows: list[str] = [
-        "--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "--json -o x",
+        "--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "-o if", "--json -o x",
     ]  # fmt: skip
     for line in rows:
         with subtests.test(line=line), pytest.raises(jp.UsageError):

@@ -21,6 +21,8 @@ from jp_nb.errors import ProviderError, ProviderErrorKind
 T = TypeVar("T")
 MAX_REPAIRS: Final = 10
 """Maximum number of `Retry` events of a request: repairs of the conversation by the provider."""
+_LAST_DOUBLING: Final = 60
+"""Doublings after which a pause grows no more: even one of 1 ms is then above any maximum."""
 # Kinds of errors in words, for the pause before the next attempt.
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
     "connect": "no connection",
@@ -115,8 +117,9 @@ def compute_backoff(limits: RequestConfig, attempt: int, retry_after: float | No
         return min(retry_after, ceiling)
 
     base = limits.base_backoff_ms / 1000
+    doublings = min(attempt - 1, _LAST_DOUBLING)
     jitter = random.uniform(0, min(0.5, base))  # so that many kernels do not retry together
-    return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))
+    return min(base * 2.0**doublings + jitter, ceiling)
 
 
 def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:

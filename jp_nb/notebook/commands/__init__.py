@@ -9,6 +9,8 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import difflib
+import keyword
+import unicodedata
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -74,6 +76,22 @@ CommandAction = Callable[[Invocation], None]
 COMMANDS_HEAD: Final = ("%jp", "description")
 NOT_A_NAME: Final = "`-o` takes a variable name. {!r} is not a valid Python name."
 _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists its options."
+
+
+def read_variable_name(text: str | None) -> str | None:
+    """Return the value of `-o` as the name of a variable; None without the option.
+
+    Raises:
+        UsageError: Python code cannot name a variable so.
+    """
+    if text is None:
+        return None
+
+    # Python normalizes the names in code: it reads the micro sign as the Greek letter mu.
+    name = unicodedata.normalize("NFKC", text)
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(NOT_A_NAME.format(text))
+    return name
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import NOT_A_NAME, Invocation, report_cancellation
+from jp_nb.notebook.commands import Invocation, read_variable_name, report_cancellation
 from jp_nb.notebook.commands.line_parser import parse_ask_options
 from jp_nb.record.reading.turn_view import Turn
 from jp_nb.session.session import Session
@@ -19,8 +19,7 @@ from jp_nb.text import plain
 def send_request(shell: Any, session: Session, line: str, cell: str) -> None:
     """Run `%%jp`: send the request `cell` to the model, with the options in `line`."""
     options = parse_ask_options(line)
-    if options.out is not None and not options.out.isidentifier():
-        raise UsageError(NOT_A_NAME.format(options.out))
+    options.out = read_variable_name(options.out)
 
     if options.each is not None:
         from jp_nb.notebook.commands.each_row import ask_each_row  # few cells need it

@@ -18,7 +18,7 @@ from jp_nb.notebook.running_cells import RunningCell
 from jp_nb.record.entries.turn_numbers import to_shown_turn
 from jp_nb.record.reading.turn_view import ToolCall
 from jp_nb.rendering.code_blocks import CodeBlock, find_code_blocks
-from jp_nb.rendering.transcripts.call_source import find_call_source
+from jp_nb.rendering.transcripts.call_source import write_call_source
 from jp_nb.session.past_turns.call_ids import find_call
 from jp_nb.session.past_turns.user_edits import review_user_edits
 from jp_nb.text import one_line
@@ -68,7 +68,7 @@ def _find_tool_call(call: Invocation) -> tuple[str, str]:
 
     call_id = call.options.call[-1]  # None for `--call` without an id
     chosen = tool_calls[-1] if call_id is None else find_call(tool_calls, call_id)
-    text = find_call_source(chosen, REGISTRY.all().get(chosen.name), call.shell.user_ns)
+    text = write_call_source(chosen, REGISTRY.all().get(chosen.name), call.shell.user_ns)
     name = escape_invisible(chosen.name)
     return text, f"the call {escape_invisible(chosen.id)} of `{name}`"
 

@@ -6,7 +6,7 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import NOT_A_NAME, Invocation
+from jp_nb.notebook.commands import Invocation, read_variable_name
 from jp_nb.notebook.commands.line_parser import make_usage_error
 from jp_nb.rendering.reports.curl_command import format_body, format_curl_command
 from jp_nb.rendering.reports.request_difference import render_request_difference
@@ -21,14 +21,15 @@ def show_request(call: Invocation) -> None:
     """Run `%jp request`: show a request, compare two, or export one."""
     options = call.options
     _validate_request_options(call)
+    variable = read_variable_name(options.out)
     requests = TracedRequests(call.session.active, call.session.turns)
     if options.diff:
         call.show(render_request_difference(*requests.find_pair(tuple(options.words))))
         return
 
     request = requests.find(call.word)  # the last one without a word
-    if options.out is not None:
-        call.shell.user_ns[options.out] = {
+    if variable is not None:
+        call.shell.user_ns[variable] = {
             "name": request.name,
             "model": request.model,
             "how": request.remarks[0],
@@ -39,7 +40,7 @@ def show_request(call: Invocation) -> None:
             "body": request.body,
             "estimated_tokens": dict(request.estimated_tokens),
         }
-        print(f"jp_nb: The variable `{options.out}` holds request {request.name}")
+        print(f"jp_nb: The variable `{variable}` holds request {request.name}")
     elif options.json or options.curl:
         printed = format_body(request) if options.json else format_curl_command(request)
         if len(printed) > MAX_PRINTED_CHARS and not options.full:
@@ -65,5 +66,3 @@ def _validate_request_options(call: Invocation) -> None:
     most_words = 2 if options.diff else 1
     if len(options.words) > most_words:
         raise make_usage_error(call.subcommand, call.text)
-    if options.out is not None and not options.out.isidentifier():
-        raise UsageError(NOT_A_NAME.format(options.out))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import keyword
 import math
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ from jp_nb.text import one_line
 from jp_nb.toolkit.function_tools.python_tool import PythonTool
 
 
-def find_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
+def write_call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
     """Return Python code that repeats `call` with its arguments, also if the user edited them.
 
     `tool` is the Python tool that was called; None for another tool, such as one of a server. Its
@@ -68,13 +69,19 @@ def _write_tool_call(call: ToolCall, namespace: Mapping[str, Any]) -> str:
 
     # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
     clash = "tool" in call.arguments or "arguments" in call.arguments
-    names_fit = all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments)
-    if names_fit and not clash:
+    if all(map(_can_be_keyword, call.arguments)) and not clash:
         arguments += [f"{key}={value!r}" for key, value in call.arguments.items()]
     else:
         arguments.append(repr(dict(call.arguments)))
 
     return import_code + _format_call(f"{module}.call", arguments)
+
+
+def _can_be_keyword(name: str) -> bool:
+    """Return True if a call can pass an argument of this name as `name=value`."""
+    # Python normalizes the names in code: it reads the micro sign as the Greek letter mu.
+    is_kept = unicodedata.normalize("NFKC", name) == name
+    return name.isidentifier() and not keyword.iskeyword(name) and is_kept
 
 
 def _format_call(function: str, arguments: list[str]) -> str:
