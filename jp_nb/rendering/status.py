@@ -97,7 +97,7 @@ class TurnWaits:
                 self._received_chars += len(text)
                 self._clear_interrupt()
             case Waits():
-                self._wait(event, now)
+                self._update_wait(event, now)
             case TokensSoFar(sent=sent, received=received):
                 self._sent = sent
                 self._received = received
@@ -123,7 +123,7 @@ class TurnWaits:
         waits = [wait.event for wait in self._waits.values()]
         return bool(waits) and all(wait.person or self._asking.get(wait.key) for wait in waits)
 
-    def _wait(self, event: Waits, now: float) -> None:
+    def _update_wait(self, event: Waits, now: float) -> None:
         """Begin or change the wait with the key of `event`; end it if the event has no text.
 
         A wait with the same text keeps its start.

@@ -63,7 +63,7 @@ class CallContexts:
             edit_decision=call.state.edit_decision,
             edit_operation=self._make_edit_operation(call, tool),
             show_progress=partial(self._display.show_progress, call),
-            **self._turn.shared,
+            **self._turn.shared,  # the fields that are the same for all calls, such as `notebook`
         )
 
     def make_for_formatter(self, call: Call, tool: OfferedTool) -> ToolContext:

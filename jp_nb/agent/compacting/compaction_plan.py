@@ -93,8 +93,8 @@ class CompactionPlanner:
     """Estimates the effect of compaction rules on a conversation. Changes nothing.
 
     Args:
-        providers: The name of the provider of each entry, which its responses came from.
-            `Projection` (`config_history.py`) returns them.
+        providers: The provider at the beginning of the conversation, and after each configuration
+            change (`Projection.providers`). The context of requests depends on them.
         now: The time for rules that keep turns by their age.
         in_turn: True if the last turn still runs, and is not compacted.
     """

@@ -95,7 +95,8 @@ class CompactionSettings:
     """Settings for compaction, with the state that outlives a turn.
 
     Attributes:
-        providers: Returns the provider of each entry of the record, for the context.
+        providers: Returns the provider at the beginning of the record, and after each configuration
+            change (`Projection.providers`), for the context.
         summarizer: Returns the summarizer for a rule.
         tokens: Counts the tokens of the conversation as it grows.
         now: The time for rules that keep turns by their age.
@@ -111,7 +112,11 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Compactor:
-    """Compacts the conversation of one turn."""
+    """Compacts the conversation of one turn.
+
+    A `Resolved` (`effective_model.py`) has the model of the turn, and the configuration (`basis`)
+    with the rules.
+    """
 
     turn: TurnContext
     settings: CompactionSettings
@@ -231,7 +236,7 @@ class Compactor:
             self.turn.display(Notice(f"⚠ The conversation was not compacted: {reason}"))
             return False
         finally:
-            self.turn.display(Waits(MODEL_WAITS, ""))
+            self.turn.display(Waits(MODEL_WAITS, ""))  # ends the wait for the summary
 
         self.turn.record.add(*self.turn.tokens.attach_usage_to_last(entries))
         self.turn.record.context = build_context(stream, providers, in_turn=in_turn)

@@ -80,9 +80,9 @@ class Summarizer:
         items.append(ContextItem(prompt, provider))
 
         # Other instructions are in front, so signatures of the conversation are not valid.
-        own = RequestContext(items).without_heads()
+        unbound = RequestContext(items).without_heads()
         request = self.model.make_request(
-            own, tools=self.tools, conversation_id=self.conversation_id
+            unbound, tools=self.tools, conversation_id=self.conversation_id
         )
         entries = await request_response(self.model, request, waits=waits, on_usage=on_usage)
 

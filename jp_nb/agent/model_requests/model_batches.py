@@ -53,11 +53,11 @@ class ModelBatches(Protocol):
 
     @property
     def max_requests(self) -> int:
-        """Number of requests in one batch."""
+        """Maximum number of requests in one batch."""
 
     @property
     def max_bytes(self) -> int:
-        """Size of the requests in one batch."""
+        """Maximum size of the requests in one batch."""
 
     def encode(self, request: ModelRequest) -> dict[str, JsonValue]:
         """Return the body of `request`, whose answer is not streamed."""

@@ -84,6 +84,7 @@ def make_offered_tool(
         command=command,
         owner=origin.owner,
         covers=tool.covers or star.covers or executor.covers,
+        # Without `*`: that a tool changes nothing is known of each tool only.
         read_only=_first_set(tool.read_only, None, executor.read_only),
         format=tool.format or star.format or format_mode,
         formatter=formatter,

@@ -39,7 +39,8 @@ def make_replacements(
     """Return the replacements of entries by their index. Other entries are sent unchanged.
 
     An entry whose replacement is `()` is not sent. Entries at the indexes `hidden` are not sent
-    either, and have no replacement. The turn `whole` is sent unchanged; -1 is no turn.
+    either, and have no replacement. The turn `whole` is sent unchanged, because it is running; -1
+    is no turn.
     """
     treatments = list_turn_treatments(stream)
     if not treatments:

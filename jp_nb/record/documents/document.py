@@ -33,6 +33,10 @@ _OWN_KEYS = DOCUMENT_KEYS - {"signature"}
 """Keys of the object that have an attribute of `Document` other than `extra`."""
 
 
+class NewerVersionError(StorageError):
+    """The record is in a newer or segmented form, so it is read-only."""
+
+
 @dataclass(slots=True)
 class Document:
     """The conversations of a notebook.
@@ -154,11 +158,8 @@ class Document:
         return ids
 
 
-class NewerVersionError(StorageError):
-    """The record is in a newer or segmented form, so it is read-only."""
-
-
 def _get_of_type(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
+    """Return the value at `key`, which has to be of this kind; an empty one if it is missing."""
     found = value.get(key, kind())
     if not isinstance(found, kind):
         wanted = "an object" if kind is dict else "a list"

@@ -58,7 +58,7 @@ def read_recorded_host(document: Document) -> LastHost | None:
     for conversation in document.others:
         for event in get_events(conversation):
             match event:
-                case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:
+                case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:  # `HOST`
                     found.append((timestamp, mark))
 
     return LastHost(max(found)[1]) if found else None

@@ -74,21 +74,19 @@ class SvgPicture:
         self, x: float, y: float, width: float, height: float, classes: str, *, radius: int = 0
     ) -> None:
         """Add a rectangle with CSS `classes`."""
-        size = f"width='{_number(width)}' height='{_number(height)}'"
+        size = f"width='{_px(width)}' height='{_px(height)}'"
         rounded = f" rx='{radius}'" if radius else ""
-        self._parts.append(
-            f"<rect x='{_number(x)}' y='{_number(y)}' {size}{rounded} class='{classes}'/>"
-        )
+        self._parts.append(f"<rect x='{_px(x)}' y='{_px(y)}' {size}{rounded} class='{classes}'/>")
 
     def add_diamond(self, x: float, y: float, radius: float, classes: str) -> None:
         """Add a diamond around a point, for something without a duration."""
-        size = _number(radius)
-        path = f"M{_number(x)},{_number(y - radius)}l{size},{size} -{size},{size} -{size},-{size}z"
+        size = _px(radius)
+        path = f"M{_px(x)},{_px(y - radius)}l{size},{size} -{size},{size} -{size},-{size}z"
         self._parts.append(f"<path d='{path}' class='{classes}'/>")
 
     def add_line(self, x: float, y: float, height: float) -> None:
         """Add a vertical line of the grid."""
-        path = f"M{_number(x)},{_number(y)}v{_number(height)}"
+        path = f"M{_px(x)},{_px(y)}v{_px(height)}"
         self._parts.append(f"<path d='{path}' class='grid'/>")
 
     def add_text(
@@ -106,14 +104,12 @@ class SvgPicture:
         escaped = escape(_NOT_XML.sub("\ufffd", shown), quote=True)
         anchored = "" if anchor == "start" else f" text-anchor='{anchor}'"
         styled = f" class='{classes}'" if classes else ""
-        self._parts.append(
-            f"<text x='{_number(x)}' y='{_number(y)}'{anchored}{styled}>{escaped}</text>"
-        )
+        self._parts.append(f"<text x='{_px(x)}' y='{_px(y)}'{anchored}{styled}>{escaped}</text>")
 
     def to_svg(self, height: float) -> str:
         """Return the SVG document in one line."""
-        size = f"width='{self.width}' height='{_number(height)}'"
-        box = f"viewBox='0 0 {self.width} {_number(height)}'"
+        size = f"width='{self.width}' height='{_px(height)}'"
+        box = f"viewBox='0 0 {self.width} {_px(height)}'"
         title = escape(_NOT_XML.sub("\ufffd", self.title), quote=True)
         patterns = "".join(map(_format_pattern, _PATTERNS))
         content = "".join(self._parts)
@@ -149,7 +145,8 @@ def _format_pattern(pattern: tuple[str, int, str, str]) -> str:
     )
 
 
-def _number(value: float) -> str:
+def _px(value: float) -> str:
+    """Return a length in pixels, with at most one decimal place."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -4,6 +4,9 @@ A decision is the outcome of a question, or of a configuration change, such as:
 
     ? Deploy now? → Yes
 
+The *card* of a question has the answer in words, and the options, texts, and fields that are listed
+below it (`question_card.py`).
+
 Source: `docs/guide.md`, `docs/turns.md`.
 """
 
