@@ -1,8 +1,10 @@
 """Check the access rules of tools, when a configuration is read: problems and probable mistakes.
 
+A rule (`access.config`) lets a tool read, set, or unset the settings at a path, with or without the
+user's approval (`apply`). `access_rules.py` applies the rules.
+
 A problem, such as a path that is no path, makes the configuration invalid. A warning is about a
-valid rule, for example one that matches no setting. `jp_nb/config/access_rules.py` applies the
-rules.
+valid rule, for example one that matches no setting.
 
 *Sensitive* settings are the access rules themselves: with them, a tool could extend its own access.
 A rule may only let a tool write them with `write = "insecure_allow"`.

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.partials.partial import get_path, is_wrapper
-from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.partials.partial import get_path
+from jp_nb.config.partials.partial_models import map_models
+from jp_nb.config.schema import ROOT
 from jp_nb.config.setting_paths import PathKeys, format_path
 from jp_nb.config.tree.model_id import MODEL_NAME_PATTERN, ModelId, read_model_id
 from jp_nb.config.tree.provider_settings import PROVIDER_CLASSES
@@ -168,40 +169,3 @@ def resolve_references(
         return reference
 
     return map_models(ROOT, dict(partial), replace_model), unresolved
-
-
-def map_models(
-    node: SchemaNode | None,
-    value: Any,
-    replace_model: Callable[[PathKeys, Any], Any],
-    keys: PathKeys = (),
-) -> Any:
-    """Return `value` with the result of `replace_model` in place of each model.
-
-    Args:
-        node: The type of `value` in the schema: `ROOT` for a whole configuration. Free JSON and
-            unknown settings, which have no type, are not searched.
-        value: Settings, or a part of them.
-        replace_model: Called with the keys of a model, and its id as it is written.
-        keys: The keys of `value` in the configuration.
-    """
-    if value is None or node is None or node.kind == "json":
-        return value
-    if node.table is ModelId:
-        return replace_model(keys, value)
-
-    if is_wrapper(value, node):  # a list, text, or map with its merge strategy
-        return {**value, "value": map_models(node, value["value"], replace_model, keys)}
-
-    if isinstance(value, list) and node.kind == "list":
-        return [
-            map_models(node.item, item, replace_model, (*keys, str(index)))
-            for index, item in enumerate(value)
-        ]
-    if not isinstance(value, dict):
-        return value
-
-    return {
-        key: map_models(node.child(key), item, replace_model, (*keys, key))
-        for key, item in value.items()
-    }

@@ -13,8 +13,9 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import map_models, resolve_references
+from jp_nb.config.aliases import resolve_references
 from jp_nb.config.partials.partial import Partial
+from jp_nb.config.partials.partial_models import map_models
 from jp_nb.config.schema import ROOT
 from jp_nb.config.setting_paths import PathKeys, look_up
 from jp_nb.config.tool_authority import IsInWorkspace

@@ -33,8 +33,9 @@ from jp_nb.config.validation_problems import LocatedProblem, ProblemList
 def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
     """Return the valid settings of `partial` in stored form, and its problems, one for each path.
 
-    A setting with a problem is absent or only partly read, so callers discard it. Settings that
-    only JP has are invalid here: `remove_ignored` (`known_settings.py`) removes them before.
+    A setting with a problem is absent or only partly read, so callers discard it. JP is the program
+    whose configuration this one extends. Settings that only JP has are invalid here:
+    `remove_ignored` (`known_settings.py`) removes them before.
     """
     # First, because the names of these servers are valid in the model ids of the same layer. This
     # process then knows them.

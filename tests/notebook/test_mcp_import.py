@@ -263,6 +263,24 @@ def test_each_key_is_replaced(
     assert [name for name in variables if name not in printed] == []
 
 
+def test_servers_with_different_keys_of_one_name_get_different_variables(
+    home: Path, user: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def serve(key: str) -> dict[str, Any]:
+        return {"command": "serve", "env": {"API_KEY": key, "SHARED_KEY": KEY}}
+
+    put(home / ".cursor/mcp.json", {"books": serve(KEY + "1"), "films": serve(KEY + "2")})
+    user(*choose("books", "films", keys="variables")).jp("mcp import")
+
+    written = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))["providers"]["mcp"]
+    shared = {"SHARED_KEY": "${SHARED_KEY}"}
+    assert written["books"]["env"] == {"API_KEY": "${BOOKS_API_KEY}"} | shared
+    assert written["films"]["env"] == {"API_KEY": "${FILMS_API_KEY}"} | shared
+    printed = capsys.readouterr().out
+    assert "BOOKS_API_KEY" in printed
+    assert "FILMS_API_KEY" in printed
+
+
 def test_import_into_a_folder_that_awaits_consent_stays_pending(
     bare_folder: Path, user: User
 ) -> None:

@@ -1,8 +1,9 @@
 """Find the smallest change between two partial configurations, as the record stores it.
 
-A merge of the change adds to lists, so a list that became longer needs only its new items. A value
-that no merge can produce is *wrapped* with the strategy `replace`: `{value, strategy}`. A *node* is
-the type of a setting in the schema.
+A partial configuration has only the settings that are set, without the defaults. A merge of the
+change adds to lists, so a list that became longer needs only its new items. A value that no merge
+can produce is *wrapped* with the strategy `replace`: `{value, strategy}`. A *node* is the type of a
+setting in the schema.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """

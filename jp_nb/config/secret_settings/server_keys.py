@@ -9,7 +9,7 @@ Source: `docs/mcp.md`, Import what you have.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -36,8 +36,30 @@ class WithoutKeys:
     variables: dict[str, str]
 
 
-def replace_keys(server: str, settings: Mapping[str, JsonValue]) -> WithoutKeys:
-    """Return `settings` of the server with a reference in the place of each key."""
+def find_ambiguous_variables(servers: Iterable[Mapping[str, JsonValue]]) -> set[str]:
+    """Return the names in `env` under which two of the `servers` have different keys."""
+    keys: dict[str, JsonValue] = {}
+    ambiguous: set[str] = set()
+    for settings in servers:
+        env = settings.get("env")
+        if not isinstance(env, dict):
+            continue
+
+        for path in find_literal_secrets({"env": env}):
+            name = path.removeprefix("env.")
+            if keys.setdefault(name, env[name]) != env[name]:
+                ambiguous.add(name)
+
+    return ambiguous
+
+
+def replace_keys(
+    server: str, settings: Mapping[str, JsonValue], ambiguous: Collection[str] = ()
+) -> WithoutKeys:
+    """Return `settings` of the server with a reference in the place of each key.
+
+    `ambiguous` are names in `env` under which other servers have other keys.
+    """
     replaced: dict[str, JsonValue] = dict(settings)
     variables: dict[str, str] = {}
     for path in find_literal_secrets(settings):  # such as `url`, `env.TOKEN`, and `arguments`
@@ -49,8 +71,9 @@ def replace_keys(server: str, settings: Mapping[str, JsonValue]) -> WithoutKeys:
             replaced[setting] = [*words]
 
         elif isinstance(value, dict):
-            # A variable of the program takes its value from the one of the same name.
-            variable = name if setting == "env" else make_variable(server, name)
+            # A variable of the program usually takes its value from the one of the same name.
+            is_same_name = setting == "env" and name not in ambiguous
+            variable = name if is_same_name else make_variable(server, name)
             table = replaced[setting]  # other keys of it may be replaced already
             assert isinstance(table, dict)
             replaced[setting] = {**table, name: _refer(str(value[name]), variable)}

@@ -1,6 +1,7 @@
 """Settings of the display of tool calls, in `conversation.tools.NAME.style`.
 
-The readers accept the forms that JP writes, and short forms such as `true`.
+The readers accept short forms such as `true`, and the forms that JP writes, the program whose
+configuration this one extends.
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """

@@ -27,7 +27,7 @@ from jp_nb.config.tree.tool_settings import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.record.documents.conversation_info import ConversationInfo
 from jp_nb.record.documents.conversation_list import list_conversations
-from jp_nb.session.rows.completion_frames import find_frame_library
+from jp_nb.session.rows.frame_libraries import find_frame_library
 from jp_nb.session.session import Session
 from jp_nb.session.turns.structured import is_schema_like
 from jp_nb.storage.configuration.named_files import CONFIG_SUFFIXES

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.secret_settings.server_keys import replace_keys
+from jp_nb.config.secret_settings.server_keys import find_ambiguous_variables, replace_keys
 from jp_nb.config.secret_settings.server_secrets import find_literal_secrets
 from jp_nb.config.setting_paths import format_path
 from jp_nb.config.tree.server_settings import MCP_PATH, McpServer
@@ -139,11 +139,12 @@ def plan_import(chosen: Sequence[ImportChoice], target: Target, keys: KeyChoice)
     directives: list[Directive] = []
     variables: dict[str, None] = {}
     copies = keys == "copy" and target == "user"
+    ambiguous = find_ambiguous_variables(choice.listed.entry.settings for choice in chosen)
     for choice in chosen:
         entry = choice.listed.entry
         settings = entry.settings
         if not copies:
-            without_keys = replace_keys(entry.name, settings)
+            without_keys = replace_keys(entry.name, settings, ambiguous)
             settings = without_keys.settings
             variables |= dict.fromkeys(without_keys.variables.values())
 

@@ -1,8 +1,9 @@
 """Resolve configurations from the cell's thread.
 
-The work of `Resolver` runs on the agent's thread. Servers may take long to start, and may ask the
-user to sign in. So the cell's thread does not only wait: it shows a slow start and the forms of the
-servers meanwhile (`source_wait.py`).
+`Resolver` (`resolver.py`) finds the provider, the model, the tools, and the attachments that a
+configuration names. Its work runs on the agent's thread. Servers may take long to start, and may
+ask the user to sign in. So the cell's thread does not only wait: it shows a slow start and the
+forms of the servers meanwhile (`source_wait.py`).
 
 Source: `docs/architecture.md`, `docs/mcp.md`.
 """

@@ -11,20 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, Literal
+from typing import Any
 
 from jp_nb.errors import UsageError
-
-FRAME_LIBRARIES: Final = ("pandas", "polars")
-
-
-def find_frame_library(value: object) -> Literal["pandas", "polars"] | None:
-    """Return the library of `value` if it is a series or a frame of one; never import one."""
-    for library in FRAME_LIBRARIES:
-        module = sys.modules.get(library)
-        if module is not None and isinstance(value, (module.Series, module.DataFrame)):
-            return "pandas" if library == "pandas" else "polars"
-    return None
+from jp_nb.session.rows.frame_libraries import find_frame_library
 
 
 def make_series(answers: Sequence[Any], source: object) -> Any:

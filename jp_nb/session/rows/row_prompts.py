@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jp_nb.errors import UsageError
-from jp_nb.session.rows.completion_frames import find_frame_library
+from jp_nb.session.rows.frame_libraries import find_frame_library
 from jp_nb.session.rows.prompt_images import PromptError, read_images
 from jp_nb.session.rows.prompt_template import PromptTemplate, is_missing, read_template
 from jp_nb.session.rows.single_completion import RowPrompt

@@ -15,7 +15,6 @@ from types import FrameType
 from typing import NamedTuple
 
 from jp_nb.session.turns.code_places import CodePlaces
-from jp_nb.session.turns.error_chain import format_error_group
 from jp_nb.session.turns.error_secrets import hide_in_code, hide_in_text
 from jp_nb.session.turns.failed_code import (
     MAX_SOURCE_LINE_CHARS,
@@ -24,11 +23,13 @@ from jp_nb.session.turns.failed_code import (
     format_omitted,
 )
 from jp_nb.text import one_line
+from jp_nb.toolkit.function_tools import tool_errors
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
 
 MAX_ERROR_FRAMES = 30  # limit of the calls of one exception: the first and the last of them
 AROUND = 2  # lines of context above and below a failed statement
 MAX_SECRET_LINES = 500  # lines above an excerpt that may begin a secret; a key has about 100
+MAX_IN_GROUPS = 30  # limit of the exceptions of a group, with nested groups
 MAX_SHOWN_EXCEPTION_CHARS = 2000  # limit of the characters of an exception message
 
 
@@ -56,7 +57,7 @@ def list_error_calls(error: BaseException, places: CodePlaces) -> list[ErrorCall
 def format_error(error: BaseException, places: CodePlaces) -> str:
     """Return the message of `error` with its type, and those of the exceptions in a group."""
     if isinstance(error, BaseExceptionGroup):
-        return "\n".join(format_error_group(error, lambda each: format_error(each, places)))
+        return "\n".join(_format_error_group(error, places))
 
     message = "".join(traceback.format_exception_only(error)).rstrip()
     if isinstance(error, SyntaxError) and error.filename:  # the message has its place
@@ -64,6 +65,34 @@ def format_error(error: BaseException, places: CodePlaces) -> str:
         path = places.shorten_path(error.filename)
         message = message.replace(file, path, 1)
     return message
+
+
+def _format_error_group(
+    error: BaseExceptionGroup[BaseException], places: CodePlaces
+) -> Iterator[str]:
+    """Yield lines for a group and its first exceptions, at any depth.
+
+    The traceback module visits every exception of a group, which can be very many.
+    """
+    # A stack: the next exception is at its end.
+    pending: list[tuple[int, str, BaseException]] = [(0, "", error)]
+    count = 0
+    while pending and count < MAX_IN_GROUPS:
+        depth, mark, member = pending.pop()
+        count += 1
+        indentation = "  " * depth
+
+        if not isinstance(member, BaseExceptionGroup):
+            yield f"{indentation}{mark}{format_error(member, places)}"
+            continue
+
+        yield f"{indentation}{mark}{tool_errors.summarize_error(member)}"
+        first_members = member.exceptions[:MAX_IN_GROUPS]
+        nested = [(depth + 1, f"[{index}] ", inner) for index, inner in enumerate(first_members)]
+        pending += reversed(nested)
+
+    if pending:
+        yield "  … (more errors of the group are omitted)"
 
 
 class ErrorTraceback:
