@@ -3,8 +3,9 @@
 `run_code` changes neither the execution counter, nor `In`, `Out`, `_`, and the history.
 `run_own_cell` runs the source of another cell, with a place in the history. No cell hooks run.
 
-While another cell runs, its outputs are in the turn. `RunOutputs` collects them for the cell
-itself. Once they are stored there, it removes them from the turn, and otherwise keeps them in it.
+While the source of another cell runs in a turn, its outputs appear in the turn. `RunOutputs`
+collects them for the other cell. Once they are stored there, it removes them from the turn. If they
+cannot be stored, they stay in the turn.
 
 Source: `docs/notebook-tools.md`, `docs/cells.md`, `docs/decisions.md` D94, D295.
 """
@@ -19,10 +20,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from jp_nb.notebook.cell_history import store_in_history
-from jp_nb.notebook.code_execution import (
-    cache_source_lines,
-    execute_code,
-)
+from jp_nb.notebook.code_execution import cache_source_lines, execute_code
 from jp_nb.notebook.code_tracebacks import describe_code_frames
 from jp_nb.notebook.display.capture import OutputCapture
 from jp_nb.notebook.display.cell_capture import capture_cell

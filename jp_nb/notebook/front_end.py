@@ -118,8 +118,10 @@ class NotebookFrontEnd:
             tools.on_clear = printed.clear  # a tool that clears its outputs also clears its text
             show_end = partial(KernelPages.of(kernel).show_turn_end, kernel.get_parent("shell"))
 
+        # `static` is a fixed text in place of the reasoning. Here, the status line is that text.
+        hides_reasoning = style.reasoning.display in ("hidden", "static")
         transcript = Transcript(
-            show_reasoning=style.reasoning.display not in ("hidden", "static"),
+            show_reasoning=not hides_reasoning,
             show_tools=style.tool_call.show,
             image_hosts=style.remote_images,
         )

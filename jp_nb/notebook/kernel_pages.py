@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from jp_nb.exact_form import MAX_USER_NAME_CHARS, spell_invisible
-
 if TYPE_CHECKING:
     from jp_nb.rendering.turn_counts import TurnCounts
 
@@ -117,12 +115,3 @@ def _cannot_tell(request: Mapping[str, Any]) -> bool | None:
 
 def _show_nothing(request: Mapping[str, Any], end: TurnCounts) -> None:
     pass
-
-
-def read_user_name(value: Any) -> str | None:
-    """Return a user name from a page, bounded and escaped; None if it is empty."""
-    text = ""
-    if isinstance(value, str):
-        text = value[: 4 * MAX_USER_NAME_CHARS].strip()
-
-    return spell_invisible(text[:MAX_USER_NAME_CHARS])[: 2 * MAX_USER_NAME_CHARS] or None

@@ -26,7 +26,6 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Names of all subcommands, by the titles of their groups in the help."""
 
-
 ASK_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Model and configuration": ("-m", "-c", "-C"),
     "Tools": ("-t", "-T", "-u", "-U"),

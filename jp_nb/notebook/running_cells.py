@@ -80,31 +80,31 @@ class RunningCells:
 
     def begin(self, request: Any) -> None:
         """Add the cell that `request` runs. Other requests run none."""
-        name = get_message_id(request)
-        if name and request["header"].get("msg_type") == "execute_request":
+        request_id = get_message_id(request)
+        if request_id and request["header"].get("msg_type") == "execute_request":
             with self.lock:
-                self._cells.setdefault(name, RunningCell(request))
+                self._cells.setdefault(request_id, RunningCell(request))
 
-    def end(self, request: str) -> None:
+    def end(self, request_id: str) -> None:
         """Remove the cell that the request with this id ran, and keep its outputs as unseen."""
         with self.lock:
-            ended = self._cells.pop(request, None)
+            ended = self._cells.pop(request_id, None)
             if ended is None:
                 return
 
             for function in ended.at_end:
                 function()
             if ended.cell_id:
-                self._keep_unseen(request, ended)
+                self._keep_unseen(request_id, ended)
 
-    def _keep_unseen(self, request: str, ended: RunningCell) -> None:
+    def _keep_unseen(self, request_id: str, ended: RunningCell) -> None:
         """Keep the own outputs of an ended cell, in place of those of an earlier run."""
         for earlier, cell in list(self._unseen.items()):
             if cell.cell_id == ended.cell_id:
                 del self._unseen[earlier]  # the page shows the last run of a cell
 
         if ended.outputs.has_own:
-            self._unseen[request] = ended
+            self._unseen[request_id] = ended
 
         while len(self._unseen) > MAX_ENDED:
             del self._unseen[next(iter(self._unseen))]
@@ -167,16 +167,16 @@ class RunningCells:
             cell.outputs.add_published(published)
             yield
 
-    def for_each_cell(self, send: Callable[[RunningCell], None], request: str = "") -> None:
+    def for_each_cell(self, send: Callable[[RunningCell], None], request_id: str = "") -> None:
         """Call `send` for each running notebook cell with own outputs. None ends during the call.
 
         `send` has to acquire the lock of the cell's outputs, as `recording` does.
 
-        With the id of a `request`, do so only for its cell.
+        With a `request_id`, do so only for the cell that this request runs.
         """
         with self.lock:
-            for request_id, cell in self._cells.items():
-                is_selected = request in ("", request_id)
+            for running_id, cell in self._cells.items():
+                is_selected = request_id in ("", running_id)
                 if is_selected and cell.cell_id and cell.outputs.has_own:
                     send(cell)
 
@@ -186,10 +186,10 @@ class RunningCells:
             for cell in self._unseen.values():
                 send(cell)
 
-    def mark_seen(self, request: str) -> None:
-        """Forget the outputs of the cell that `request` ran: a page shows the final ones."""
+    def mark_seen(self, request_id: str) -> None:
+        """Forget the outputs of the cell that the request ran: a page shows the final ones."""
         with self.lock:
-            self._unseen.pop(request, None)
+            self._unseen.pop(request_id, None)
 
 
 def get_message_id(request: Any) -> str:

@@ -374,7 +374,7 @@ _TABLE: Final = (
     Subcommand(
         "trust",
         "trust the settings in this notebook's record",
-        "commands.trust_command:trust_record",
+        "commands.trust_command:run_trust_command",
         options=(
             MagicOption(
                 ("--workspace",),

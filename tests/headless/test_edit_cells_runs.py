@@ -367,3 +367,18 @@ def test_cell_that_runs_in_the_turn_has_its_outputs_and_its_place_in_the_history
     assert "printed" in content
     assert "Not run, because a cell before failed" in content
     assert "ZeroDivisionError" in content
+
+
+def test_outputs_that_a_cell_in_the_turn_has_cleared_do_not_count_for_its_limit(
+    tmp_path: Path,
+) -> None:
+    code = """from IPython.display import clear_output, display
+print('x' * 4_000_001)
+for _ in range(3):
+    clear_output(wait=True)
+    display({'text/html': 'x' * 2_500_000}, raw=True)
+print('all shown')"""
+    path = write(tmp_path, {"op": "insert", "source": code, "run": True})
+    inserted = execute(path, run_inserted=True).cells[3]
+    assert [each.output_type for each in inserted.outputs] == ["display_data", "stream"]
+    assert inserted.outputs[1].text == "all shown\n"

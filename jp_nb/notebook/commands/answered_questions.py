@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import (
-    Invocation,
-    suggest_name,
-)
+from jp_nb.notebook.commands import Invocation, suggest_name
 from jp_nb.record.reading.question_history import (
     DEFAULT_LIMIT,
     NO_HISTORY,

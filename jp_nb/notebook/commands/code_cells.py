@@ -102,6 +102,7 @@ def _page_can_edit(call: Invocation, kernel: Any) -> bool:
 
 def _make_review(text: str, description: str, document: DocumentCells) -> EditReview:
     """Return the review of a new cell with the source `text` below the running cell."""
+    # A key names an inserted cell until it has an id. This is the first edit, of one.
     edit = CellEdit(1, "insert", source=text, key="new:1")
     return EditReview((edit,), document, f"A new cell with {description}", proposer="user")
 

@@ -16,8 +16,8 @@ from jp_nb.notebook.commands.cassette_command import describe_cassette
 from jp_nb.notebook.commands.mcp_checks import check_servers
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.surroundings import find_surroundings, is_headless
-from jp_nb.notebook.prompt.running_cell.current_page import get_running_kernel
 from jp_nb.notebook.prompt.running_cell.presence import FormRoute, Presence, StdinRoute
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 from jp_nb.packages import list_versions
 from jp_nb.providers.network.endpoint import find_dialect
 from jp_nb.providers.network.local_server import (

@@ -25,21 +25,26 @@ from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 from jp_nb.toolkit.question import Question
 
 
-def trust_record(call: Invocation) -> None:
-    """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
+def run_trust_command(call: Invocation) -> None:
+    """Run `%jp trust`: trust the record or the files of its folder, or withdraw the trust."""
     call.session.active.refuse_while_running()
-    options = call.options
-    session = call.session
-    if options.workspace:
+    if call.options.workspace:
         _trust_workspace(call)
-        return
+    elif call.options.revoke:
+        _revoke_record(call)
+    else:
+        _trust_record(call)
 
-    if options.revoke:
-        was_trusted = session.active.revoke()
-        state = "is no longer" if was_trusted else "was not"
-        print(f"jp_nb: This conversation {state} trusted")
-        return
 
+def _revoke_record(call: Invocation) -> None:
+    was_trusted = call.session.active.revoke()
+    state = "is no longer" if was_trusted else "was not"
+    print(f"jp_nb: This conversation {state} trusted")
+
+
+def _trust_record(call: Invocation) -> None:
+    """Show the settings of the record that are ignored so far, and ask the user to trust them."""
+    session = call.session
     if session.active.trust.trusted:
         print("jp_nb: This conversation is already trusted")
         return
@@ -56,7 +61,7 @@ def trust_record(call: Invocation) -> None:
         )
 
     rows = _list_setting_rows(ignored)
-    if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
+    if rows and not call.options.yes and not _ask_for_trust(call, ("path", "value"), rows):
         raise PromptCancelled("This conversation remains untrusted", end="declined")
 
     session.active.accept()
@@ -78,7 +83,7 @@ def _list_setting_rows(ignored: Mapping[str, JsonValue]) -> list[tuple[str, str]
 
 
 def _list_moved_rows(call: Invocation) -> list[tuple[str, str, str]]:
-    """Return the rows about conversations that the user signed in another workspace."""
+    """Return the rows about a moved folder: settings of this notebook, and all conversations."""
     settings = _list_setting_rows(call.session.settings.list_changes_if_trusted())
     folder = spell_invisible(str(call.session.active.signed_here.folder))
     everything = ("(all conversations)", "those that you signed, from any folder", folder)

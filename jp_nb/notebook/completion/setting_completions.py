@@ -121,6 +121,7 @@ def _list_keys(node: SchemaNode, above: str, names: Names) -> list[str]:
     if above == _TOOLS:
         known.append(STAR)
 
+    # The user has chosen these keys. Some tables take such keys beside their fixed ones.
     if node.kind != "table" or node.has_free_keys:
         known += names.list_keys(above)
 
@@ -144,7 +145,7 @@ def _list_forms(key: str, shown: str, node: SchemaNode, above: str, names: Names
         has_keys = path == _TOOLS or names.list_keys(path)
         return [f"{shown}."] if has_keys else [shown]
 
-    if child.table is None:
+    if child.table is None:  # a plain value, which has no keys
         return [shown]
 
     return [shown, f"{shown}."] if child.has_short_form else [f"{shown}."]

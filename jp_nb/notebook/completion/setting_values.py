@@ -37,7 +37,7 @@ def complete_assignment(text: str, names: Names) -> TabCompletions:
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = find_node(path) if path else None
-    is_json_object = text.lstrip().startswith("{")
+    is_json_object = text.lstrip().startswith("{")  # `-c` also takes several settings as JSON
     if node is None or is_json_object:
         return TabCompletions(len(text), [])
 

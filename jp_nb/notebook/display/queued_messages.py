@@ -21,7 +21,8 @@ class QueuedMessage:
     Attributes:
         published: The message, to compare it with others.
         send: Sends the message to a socket.
-        texts: The texts of a `stream` message, to which later text is added.
+        texts: The texts of a `stream` message, which `send` joins: its own, and those of later
+            messages that `reduce_batch` has joined with it.
         ends_batch: True if the batch is sent at once. No messages are dropped or joined across it.
     """
 

@@ -21,7 +21,10 @@ from jp_nb.notebook.display.run_display import RunDisplay, RunOutput, make_text_
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published, read_mapping
 
 MAX_STORED_CHARS: Final = 4_000_000
-"""Limit for all outputs of one cell that runs in a turn. If they are longer, all stay there."""
+"""Limit for all outputs of one cell that runs in a turn.
+
+If they are longer, all stay in the turn, or printed text is omitted (`OwnCell.end`).
+"""
 
 
 class RunOutputs:
@@ -35,7 +38,8 @@ class RunOutputs:
     another thread may hold a stream and wait for the lock.
 
     Attributes:
-        is_complete: False if there were more outputs than can be stored.
+        is_complete: False if the outputs were too long (`MAX_STORED_CHARS`) at any time since the
+            code cleared them last. Further text that the code prints is not stored then.
     """
 
     def __init__(self, kernel: Any, count: int, *, shows: bool) -> None:
@@ -154,8 +158,9 @@ class RunOutputs:
         if published.kind == "execute_result":
             stored["execution_count"] = self._count
 
-        self._count_chars(_measure(data))
+        # First: it applies a `clear_output` that waits for this output.
         self._append(stored, data, metadata=metadata, user_id=published.display_id)
+        self._count_chars(_measure(data))
 
     def _update(self, published: Published) -> bool:
         """Update displays of this code; return False if the display belongs to other code."""
@@ -204,10 +209,14 @@ class RunOutputs:
             self._display.remove(output)
         self._outputs.clear()
         self._chars = 0
+        self.is_complete = True
         self._clears_next = False
 
     def _count_chars(self, count: int) -> None:
-        """Add to the size of the outputs. Once they are too long, they stay incomplete."""
+        """Add to the size of the outputs. If they are too long, they stay incomplete until cleared.
+
+        Updates can make them shorter again, but printed text may be missing by then.
+        """
         self._chars += count
         if self._chars > MAX_STORED_CHARS:
             self.is_complete = False

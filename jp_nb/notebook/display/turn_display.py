@@ -320,13 +320,15 @@ class TurnDisplay:
 
     # --- a form in the same place: implements `FormOutput` of `prompt/forms/form_output.py` -------
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Show a form in an output; `so_far` shows the current part above the form."""
+    def show(self, bundle: dict[str, Any], show_above: Callable[[dict[str, str]], None]) -> None:
+        """Show a form in an output; `show_above` shows the current part above the form."""
         with self._lock:
             self._apply_events()
             if self._tools.check_function_output():
                 self._outputs.start_part([])  # the form comes below that output
-            self._outputs.show_form(bundle, so_far, queue_line=self._waiting.format_queue_line())
+            self._outputs.show_form(
+                bundle, show_above, queue_line=self._waiting.format_queue_line()
+            )
             self._tools.send_now()
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:

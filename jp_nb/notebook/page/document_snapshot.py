@@ -24,21 +24,21 @@ class DocumentSnapshot:
     them may change, so those are copied. The list of entries is not copied: it only grows.
 
     Attributes:
-        stream: The id of the active conversation.
+        stream: The id of the active conversation, as messages to pages call it.
         entries: The document's own list of entries.
         length: Number of the first `entries` that belong to the snapshot.
         others: The other conversations.
     """
 
     def __init__(self, document: Document) -> None:
-        stream = document.conversation
-        self.stream = stream.id
-        self.entries: Sequence[JsonObject] = stream.raw
-        self.length = len(stream.raw)
+        conversation = document.conversation
+        self.stream = conversation.id
+        self.entries: Sequence[JsonObject] = conversation.raw
+        self.length = len(conversation.raw)
         self.others = list(document.others)
         base: JsonObject = {
-            "conversation": dict(stream.properties),
-            "base_config": stream.base_config,
+            "conversation": dict(conversation.properties),
+            "base_config": conversation.base_config,
         }
         self._head = {**base, **document.extra}  # with the signature, and keys of newer versions
 

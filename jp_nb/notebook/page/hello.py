@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.exact_form import MAX_USER_NAME_CHARS, spell_invisible
 from jp_nb.json_values import as_object
-from jp_nb.notebook.kernel_pages import read_user_name
 from jp_nb.notebook.page.page_copy import PageCopy
 from jp_nb.notebook.page.protocol import PREVIOUS_PROTOCOL, PROTOCOL
 from jp_nb.notebook.page.stored_keys import StoredKeys, read_stored_record
@@ -117,3 +117,12 @@ class Hello:
     def make_copy(self) -> PageCopy:
         """Return the content of the page, whose entries are not compared yet."""
         return PageCopy(self.state, self.keys)
+
+
+def read_user_name(value: Any) -> str | None:
+    """Return a user name from a page, bounded and escaped; None if it is empty."""
+    text = ""
+    if isinstance(value, str):
+        text = value[: 4 * MAX_USER_NAME_CHARS].strip()
+
+    return spell_invisible(text[:MAX_USER_NAME_CHARS])[: 2 * MAX_USER_NAME_CHARS] or None

@@ -61,7 +61,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
         return TERMINAL
     if "google.colab" in type(kernel).__module__:
         return COLAB
-    if environment.PAGE_VARIABLE in os.environ:
+    if environment.PAGE_VARIABLE in os.environ:  # Jupyter Server has started the kernel
         return PLAIN_PAGE
     if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
         return VS_CODE if _has_cell_id(kernel) else CONSOLE

@@ -16,10 +16,7 @@ from jp_nb.agent.prompting.prompt_ends import AnyEnd, Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.prompt.forms.form_output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.open_prompt import OpenPrompt
-from jp_nb.notebook.prompt.running_cell.current_page import (
-    can_show_input_box,
-    get_running_kernel,
-)
+from jp_nb.notebook.prompt.running_cell.current_page import can_show_input_box
 from jp_nb.notebook.prompt.running_cell.presence import (
     FormRoute,
     Presence,
@@ -27,6 +24,7 @@ from jp_nb.notebook.prompt.running_cell.presence import (
     StdinRoute,
 )
 from jp_nb.notebook.prompt.running_cell.pump import CommPump
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel
 from jp_nb.notebook.prompt.timed_stdin import ask_until_end
 from jp_nb.rendering.prompt_texts import prompt_text

@@ -52,7 +52,10 @@ class NotebookPrompter:
         self._view.presence = replace(self._view.presence, runs_cell=False)
 
     async def ask(self, prompt: Prompt[T]) -> PromptEnd[T]:
-        """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
+        """Show `prompt` and wait for the answer. Cancelling the task removes the prompt.
+
+        No record replaces the form: a turn asks, and its transcript shows the answer.
+        """
         if (unavailable := self.unavailable()) is not None:
             return unavailable
 

@@ -15,8 +15,9 @@ from typing import Any
 from jp_nb.agent.prompting.prompt_ends import AnyEnd, NotAnswered, Unavailable, add_sender
 from jp_nb.agent.prompting.prompts import FormPrompt
 from jp_nb.notebook.prompt.open_prompt import OpenPrompt
-from jp_nb.notebook.prompt.running_cell.current_page import find_sender, get_running_kernel
+from jp_nb.notebook.prompt.running_cell.current_page import find_sender
 from jp_nb.notebook.prompt.running_cell.deadlines import Expired
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 from jp_nb.notebook.prompt.stdin_prompts.input_console import InputConsole
 from jp_nb.notebook.prompt.stdin_prompts.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_prompts.stdin_dialogue import StdinChannel

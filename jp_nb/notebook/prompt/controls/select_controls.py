@@ -91,7 +91,7 @@ def _make_choice_list(prompt: QuestionPrompt, answer_type: SelectAnswer) -> Form
     initial = _get_initial_picks(prompt, answer_type)
     listed.picks = [*initial.indices]
     listed.custom = initial.custom
-    listed.draft = initial.custom or ""
+    listed.draft = initial.custom or ""  # content of the text box, also while it is not chosen
 
     def read(message: FormMessage) -> Answered | NoValidAnswer:
         picks = _parse_picks(answer_type, message)
@@ -99,6 +99,7 @@ def _make_choice_list(prompt: QuestionPrompt, answer_type: SelectAnswer) -> Form
             return NoValidAnswer(NO_SUCH_OPTION)
         return _make_answer(answer_type, picks, confirmed=message.get("confirmed") is True)
 
+    # The own text is chosen, and the user writes it now, or has begun to.
     def in_use() -> bool:
         return listed.custom is not None and bool(listed.writing or listed.custom.strip())
 

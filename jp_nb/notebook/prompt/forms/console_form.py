@@ -22,14 +22,14 @@ class FormBelowText:
         self._turn = turn
         self._form: SeparateOutput | None = None  # while a form is open
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+    def show(self, bundle: dict[str, Any], show_above: Callable[[dict[str, str]], None]) -> None:
         """Print all text, and display the MIME `bundle` of the form below it.
 
-        `so_far` is for front ends that show the text inside of the form.
+        `show_above` is for front ends that show the text inside of the form.
         """
         self._turn.catch_up()
         self._form = SeparateOutput()
-        self._form.show(bundle, so_far)
+        self._form.show(bundle, show_above)
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Replace the form with the `note`. The `record` is not shown: the answer is printed."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jp_nb.notebook.display.cell_output import OutputFactory
-from jp_nb.notebook.prompt.running_cell.current_page import get_running_kernel
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 from jp_nb.rendering.prompt_texts.prompt_summary import PromptSummary
 
 
@@ -19,10 +19,10 @@ class FormOutput(Protocol):
     `SeparateOutput`, `FormBelowText`, and `TurnDisplay` implement it.
     """
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+    def show(self, bundle: dict[str, Any], show_above: Callable[[dict[str, str]], None]) -> None:
         """Show the form `bundle`.
 
-        An output that has content already calls `so_far` with it, and the form shows it above.
+        An output that has content already calls `show_above` with it, and the form shows it above.
         """
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
@@ -44,7 +44,7 @@ class SeparateOutput:
         kernel = get_running_kernel()
         self._publish = OutputFactory(publish_display_data, kernel, of_turn=of_turn)()
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+    def show(self, bundle: dict[str, Any], show_above: Callable[[dict[str, str]], None]) -> None:
         """Display the form below the current outputs of the cell."""
         self._publish(bundle, update=False, final=False)
 

@@ -1,9 +1,12 @@
 """Read the input of a form's page: an answer, a problem, or neither if the question stays open.
 
-A click reports the state of each control, which `FormField` reads (`form_field.py`). It returns an
-answer, or a `NoValidAnswer` with the reason (`why`). Such a field `may_stay_open` if it is empty,
-and is `confirmable` if a second click turns it into an empty answer. `read_as_empty` is that
-answer, None if it is not valid. It is sent by the second click, or with the summary of the form.
+A click reports the state of each control. `FormField` (`form_field.py`) reads such a report:
+
+- `read_and_keep` returns the answer, or a `NoValidAnswer` with the reason (`why`). It keeps the
+  report, to compare later changes with it. The field `may_stay_open` if it is empty, and is
+  `confirmable` if a second click sends it as an empty answer.
+- `read_as_empty` returns this empty answer, or None if it is not valid. The second click sends it,
+  or the summary of the form.
 
 Source: `docs/prompts.md`.
 """
@@ -151,7 +154,7 @@ def _read_field(
     if not result.may_stay_open:
         return result
 
-    # A deleted proposal is an empty answer, if that is valid and kept.
+    # A proposal that the user deleted is an empty answer, unless the form omits such fields.
     is_proposed = prompt_text.get_preselected(form_field.prompt) is not None
     if is_proposed and form.keeps_cleared:
         return empty

@@ -1,21 +1,14 @@
-"""The running kernel, and the page that sent its current message, such as that of the cell.
+"""The page that sent the current message of the kernel: the request of the cell, or a click.
 
 Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal
 
 from jp_nb.notebook.kernel_pages import KernelPages
-
-
-def get_running_kernel() -> Any:
-    """Return the IPython kernel of this process; None without a kernel."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None)
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 
 
 def note_page() -> None:

@@ -12,8 +12,8 @@ from typing import Literal, Self
 from jp_nb.agent.prompting.prompt_ends import Unavailable
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.notebook.kernel_pages import KernelPages
-from jp_nb.notebook.prompt.running_cell.current_page import get_running_kernel
 from jp_nb.notebook.prompt.running_cell.pump import find_missing_internals
+from jp_nb.notebook.prompt.running_cell.running_kernel import get_running_kernel
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 """Seconds that a front end without cell ids has to show a form. Consoles rarely show widgets."""

@@ -143,7 +143,7 @@ class _ShellListener:
         self._poller = zmq.Poller()
         self._poller.register(stream.socket, zmq.POLLIN)
         self._poller.register(self._wait_socket, zmq.POLLIN)
-        self._received_messages = zmq.POLLIN  # for `flush`: those that have arrived
+        self._received_messages = zmq.POLLIN  # the flag with which `flush` reads what has arrived
 
     def wait(self, timeout: float) -> None:
         ready = dict(self._poller.poll(ceil(timeout * 1000)))

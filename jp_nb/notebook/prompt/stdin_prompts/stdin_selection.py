@@ -40,6 +40,9 @@ class SelectionDialogues:
     `Picks` are the chosen options, as indices from 0, and the own text. The user types numbers from
     1. The number after those of the options stands for the own text, if the question allows one.
 
+    The `parse` of a dialogue returns the answer, a text that refuses the line, or the dialogue that
+    follows (`Parsed`).
+
     An *exclusive* question is one that only the user may answer. Enter does not send its default.
     """
 
