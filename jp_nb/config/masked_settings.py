@@ -1,4 +1,4 @@
-"""Hide the secrets in settings that are shown, by the names of the settings.
+"""Hide the secrets in settings and paths that are shown, by the names of the settings.
 
 The settings of MCP servers have rules of their own (`server_secrets.py`): in their commands and
 headers, a key may be a part of a text.
@@ -15,10 +15,12 @@ from pydantic import JsonValue
 
 from jp_nb.config.schema import node_at
 from jp_nb.config.secret_settings.server_secrets import hide_server_settings
+from jp_nb.config.secrets.api_keys import hide_credentials
 from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.secrets.secret_names import is_secret_name
-from jp_nb.config.setting_paths import Element, parse_path
+from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH
+from jp_nb.errors import ConfigError
 
 _VALUE_KEYS = ("answer", "default")
 """Keys whose value belongs to the key above, such as the answer of a question."""
@@ -55,6 +57,26 @@ def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     if is_secret_path(keys):
         return NOT_SHOWN
     return [mask_secrets(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def mask_path(path: str) -> str:
+    """Return `path` without list items that may be secrets.
+
+    The path of a list item ends with the item itself, as an `Element`: `arguments["--key=x"]`.
+    """
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return hide_credentials(path)
+
+    shown: list[str] = []
+    for index, key in enumerate(keys):
+        if isinstance(key, Element) and is_secret_path(keys[:index]):
+            shown.append(Element(NOT_SHOWN))
+        else:
+            shown.append(key)
+
+    return hide_credentials(format_path(shown))
 
 
 def format_masked(path: str, value: JsonValue) -> str:

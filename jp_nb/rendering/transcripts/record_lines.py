@@ -15,7 +15,7 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.approvals.rule_texts import format_recorded_rule
-from jp_nb.config.masked_settings import mask_secrets
+from jp_nb.config.masked_settings import mask_path, mask_secrets
 from jp_nb.config.secrets.replacements import SECRET_ANSWER
 from jp_nb.exact_form import escape_invisible, format_user_name
 from jp_nb.json_writing import indented_json, sorted_json
@@ -38,7 +38,6 @@ from jp_nb.rendering.transcripts.edit_text import format_applied_edits, list_app
 from jp_nb.rendering.transcripts.log import describe_uncalled_tool
 from jp_nb.rendering.transcripts.recorded_change_text import (
     format_proposing_tools,
-    mask_path,
 )
 from jp_nb.text import one_line
 

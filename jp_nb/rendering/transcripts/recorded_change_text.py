@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.masked_settings import is_secret_path, mask_secrets
+from jp_nb.config.masked_settings import mask_path, mask_secrets
 from jp_nb.config.partials.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
 from jp_nb.config.secrets.api_keys import hide_credentials
-from jp_nb.config.secrets.replacements import NOT_SHOWN
-from jp_nb.config.setting_paths import Element, format_path, parse_path
-from jp_nb.errors import ConfigError
+from jp_nb.config.setting_paths import format_path
 from jp_nb.record.entries.proposed_by import ProposedBy
 from jp_nb.record.reading.turn_view import ConfigChange
 from jp_nb.rendering.report import MAX_CELL_CHARS
@@ -81,26 +79,6 @@ def _format_settings(
         else:
             shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
             yield f"{format_path(keys)} = {hide_credentials(shown)}"
-
-
-def mask_path(path: str) -> str:
-    """Return `path` without list items that may be secrets.
-
-    The path of a list item ends with the item itself, as an `Element`: `arguments["--key=x"]`.
-    """
-    try:
-        keys = parse_path(path)
-    except ConfigError:
-        return hide_credentials(path)
-
-    shown: list[str] = []
-    for index, key in enumerate(keys):
-        if isinstance(key, Element) and is_secret_path(keys[:index]):
-            shown.append(Element(NOT_SHOWN))
-        else:
-            shown.append(key)
-
-    return hide_credentials(format_path(shown))
 
 
 def _format_proposers(change: ConfigChange) -> str:
