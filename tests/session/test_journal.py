@@ -363,6 +363,28 @@ def test_two_matching_journals_are_both_restored(killed_folder: Path) -> None:
     third.close()
 
 
+def test_newest_journal_of_a_conversation_is_found_by_the_beginning_of_its_id(
+    killed_folder: Path,
+) -> None:
+    [path] = journal_files(killed_folder)
+    path.unlink()
+    stored = read_saved_notebook(killed_folder)
+    sessions = [open_session(killed_folder, stored) for _ in range(3)]
+    for count, session in enumerate(reversed(sessions), start=1):
+        for name in ("Ada", "Bea", "Eve")[:count]:
+            session.configure(directive("cfg", f"user.name={name} {count}"))
+        session.close()
+
+    later = open_session(killed_folder, stored)
+    beginning = later.document.conversation.id[:-1]
+    others = [session.document.conversation.raw for session in sessions[1:]]
+    for _ in others:
+        assert later.conversations.restore_from_journal(beginning)
+        assert later.document.conversation.raw in others
+    assert not later.conversations.restore_from_journal(beginning)
+    later.close()
+
+
 def test_journal_contained_in_another_is_removed(killed_folder: Path) -> None:
     [path] = journal_files(killed_folder)
     written = path.read_bytes().splitlines(keepends=True)

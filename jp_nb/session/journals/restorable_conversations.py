@@ -98,9 +98,11 @@ class RestorableConversations:
             if conversation.id.startswith(name):
                 matches.append(conversation)
 
-        if len(matches) > 1:
-            ids = ", ".join(one_line(match.id, limit=60) for match in matches)
-            raise UsageError(f"several conversations have an id that begins like this: {ids}")
+        # Kernels that had the same conversation open have left a journal each.
+        ids = dict.fromkeys(match.id for match in matches)
+        if len(ids) > 1:
+            listed = ", ".join(one_line(conversation_id, limit=60) for conversation_id in ids)
+            raise UsageError(f"several conversations have an id that begins like this: {listed}")
         return matches[0] if matches else None
 
     def _read(self, path: Path) -> RestorableConversation | None:

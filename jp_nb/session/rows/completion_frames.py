@@ -64,7 +64,8 @@ def make_frame(
 
     library = find_frame_library(source) or "pandas"
     if library == "polars":
-        return sys.modules["polars"].DataFrame(columns, strict=False)
+        polars_columns = {name: _make_polars_column(values) for name, values in columns.items()}
+        return sys.modules["polars"].DataFrame(polars_columns, strict=False)
 
     try:
         import pandas  # type: ignore[import-untyped,unused-ignore]
@@ -90,6 +91,17 @@ def _to_plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return TypeAdapter(Any).dump_python(value, mode="json")
+
+
+def _make_polars_column(values: Sequence[Any]) -> list[Any]:
+    """Return a column with dictionaries, of which polars makes structs, instead of models.
+
+    Other values, such as dates, have types of polars.
+    """
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(Any)
+    return [adapter.dump_python(value) for value in values]
 
 
 def _make_pandas_column(pandas: Any, values: Sequence[Any]) -> Any:

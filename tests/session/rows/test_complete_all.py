@@ -339,6 +339,34 @@ def test_polars_series_and_frame_give_those_of_polars() -> None:
     assert answers.series.to_list()[0] == {"mood": "good", "stars": 1}
 
 
+class Place(BaseModel):
+    city: str
+    since: date
+
+
+class Person(BaseModel):
+    home: Place
+    earlier: list[Place]
+
+
+@pytest.mark.req("MAP-8")
+def test_nested_answers_are_structs_of_polars_beside_a_row_without_an_answer() -> None:
+    polars = pytest.importorskip("polars")
+    delft = {"city": "Delft", "since": "2026-03-01"}
+
+    def describe(prompt: str, earlier: int) -> Reply:
+        answer = {} if "bad" in prompt else {"home": delft, "earlier": [delft]}
+        return Reply(text=json.dumps(answer))
+
+    prompts = polars.Series(["bad", "a"])
+    with serve_rows(describe) as server:
+        answers = jp.complete_all(prompts, schema=Person, **server.options)
+    table = answers.to_frame()
+    expected = {"city": "Delft", "since": date(2026, 3, 1)}
+    assert table["home"].to_list() == [None, expected]
+    assert table["earlier"].to_list() == [None, [expected]]
+
+
 @pytest.mark.req("MAP-9")
 def test_unknown_column_is_named_before_anything_is_sent(server: RowServer) -> None:
     pandas = pytest.importorskip("pandas")
