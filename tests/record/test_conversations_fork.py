@@ -104,6 +104,20 @@ def test_fork_drops_compactions_of_dropped_turns() -> None:
     assert forked(stream, 0).raw == [STRANGE]
 
 
+def test_compactions_of_one_step_in_a_fork_are_reverted_without_the_step_before() -> None:
+    in_one_step = {"with_previous": True}
+    earlier = raw("compaction", from_turn=0, to_turn=0, summary={"summary": "a"})
+    dropped = raw("compaction", from_turn=0, to_turn=1, reasoning="strip")
+    second = raw("compaction", from_turn=0, to_turn=0, summary={"summary": "b"})
+    third = raw("compaction", from_turn=0, to_turn=0, summary={"summary": "c"})
+    step = [dropped, {**second, "metadata": {**in_one_step, "x": 1}}]
+    step.append({**third, "metadata": in_one_step})
+    turn = [START, ASKED, SAID]
+    fork = forked(new_stream(*turn, *turn, earlier, *step), 1)
+    assert fork.raw == [*turn, earlier, {**second, "metadata": {"x": 1}}, step[2]]
+    assert RecordView(fork).last_compaction_step() == [(0, 0, "b"), (0, 0, "c")]
+
+
 def test_empty_conversation_can_be_forked() -> None:
     other = forked(new_stream(CHANGED))
     assert other.raw == [CHANGED]

@@ -102,6 +102,11 @@ def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
     return [*entries[:1], *(entry.with_metadata(**{WITH_PREVIOUS: True}) for entry in entries[1:])]
 
 
+def continues_step(entry: Entry) -> bool:
+    """Return True if `entry` is a compaction that was recorded in one step with the one before."""
+    return isinstance(entry, Compaction) and entry.metadata.get(WITH_PREVIOUS) is True
+
+
 def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     """Return the last compactions of `placed` that were recorded in one step, oldest first."""
     step: list[PlacedCompaction] = []
@@ -115,5 +120,4 @@ def find_last_step(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]
 
 
 def _is_same_step(earlier: PlacedCompaction, later: PlacedCompaction) -> bool:
-    is_marked = later.entry.metadata.get(WITH_PREVIOUS) is True
-    return is_marked and later.position == earlier.position + 1
+    return continues_step(later.entry) and later.position == earlier.position + 1

@@ -10,6 +10,7 @@ from itertools import chain
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import JsonObject, copy_nested_json
+from jp_nb.record.compactions.compaction import WITH_PREVIOUS, continues_step
 from jp_nb.record.entries.clock import Clock
 from jp_nb.record.entries.entry_images import read_image_digests
 from jp_nb.record.entries.events import (
@@ -19,6 +20,7 @@ from jp_nb.record.entries.events import (
     ImageEntry,
 )
 from jp_nb.record.entries.new_ids import IdFactory
+from jp_nb.record.entries.repair import Item
 from jp_nb.record.entries.unanswered_turns import find_end_of_turn, select_effective_deltas
 from jp_nb.record.stream import ConversationStream, Made
 
@@ -99,9 +101,44 @@ def _keep_turns(stream: ConversationStream, keep: int) -> None:
     )
 
     # Images that only removed entries show.
-    items = [item for index, item in enumerate(stream.list_items()) if index not in removed]
+    items = _select_kept(stream.list_items(), removed)
     digests = set(chain.from_iterable(read_image_digests(item.entry) for item in items))
     stream.rewrite([item for item in items if not _is_unused_image(item.entry, digests)])
+
+
+def _select_kept(items: Iterable[Item], removed: Collection[int]) -> list[Item]:
+    """Return the items whose index is not in `removed`.
+
+    Compactions of one step are reverted together. If the first one is removed, the next one begins
+    the step. Otherwise, it would belong to the compaction before the step.
+    """
+    kept: list[Item] = []
+    has_begun = False  # True if an earlier compaction of the step is kept
+
+    for index, item in enumerate(items):
+        has_begun = has_begun and continues_step(item.entry)
+        if index in removed:
+            continue
+
+        if continues_step(item.entry) and not has_begun:
+            kept.append(_without_step_mark(item))
+        else:
+            kept.append(item)
+        has_begun = True
+
+    return kept
+
+
+def _without_step_mark(item: Item) -> Item:
+    """Return a compaction that does not belong to the entry before it."""
+    metadata = {key: value for key, value in item.entry.metadata.items() if key != WITH_PREVIOUS}
+    entry = item.entry.model_copy(update={"metadata": metadata})
+
+    raw = dict(item.raw or {})
+    raw["metadata"] = metadata
+    if not metadata:
+        del raw["metadata"]
+    return Item(entry, raw, item.event_id)
 
 
 def _is_unused_image(entry: Entry, digests: Collection[str]) -> bool:
