@@ -218,4 +218,4 @@ class KnownPages:
         return self._pages.note_missing_outputs(session, now)
 
     def _hello(self, page: str, fields: Mapping[str, Any]) -> Hello:
-        return Hello(page, **{**self._common, "session": f"session of {page}", **fields})
+        return Hello(page, **{**self._common, "shared_session": f"session of {page}", **fields})

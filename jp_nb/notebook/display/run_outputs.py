@@ -2,7 +2,7 @@
 
 The kernel publishes the outputs of the code as those of the running cell, whose turn runs the code.
 So the messages are taken from `Session.send`. Meanwhile, the turn shows the outputs
-(`run_display.py`).
+(`run_display.py`), and `OutputCapture` collects them for the model (`capture.py`).
 
 Source: `docs/cells.md`, https://nbformat.readthedocs.io/en/latest/format_description.html.
 """

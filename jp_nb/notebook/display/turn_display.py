@@ -4,8 +4,13 @@
 the transcript. `TurnOutputs.show_all_live` selects the parts that may have changed, and publishes
 those that have changed.
 
-Output of tools appears between the parts (`running_tools.py`). So the queue has two more kinds of
-entries: the start of a new part below such output, and the text that a call has printed.
+Output of tools appears between the parts. `RunningTools` (`running_tools.py`) is told which calls
+run, and returns a `NewPart` where a part must start below such output. It *holds* output in a
+headless run, where the output of the part above comes first. So the queue has two more kinds of
+entries: a `NewPart`, and the text that a call has printed.
+
+A *batch* consists of the tool calls of one response. The images of their results are shown when all
+of them have ended.
 
 Events come from the agent's thread, and the cell's thread publishes. While a *function* of a tool
 occupies the cell's thread, the agent's thread publishes instead.

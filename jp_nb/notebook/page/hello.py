@@ -41,9 +41,9 @@ class Hello:
         supports_printed: True if it can show the text that user code has printed (`show`).
         supports_edits: True if it can edit cells.
         supports_runs: True if it can show a cell that runs inside of a turn, and store its outputs.
-        session: Jupyter session in the header of all messages of the page, if it shares a
-            document; otherwise "".
-        client: The same session, whether or not the page shares a document.
+        session: Jupyter session in the header of all messages of the page (`client`). "" if a page
+            of an earlier version does not say it.
+        shared_session: The same session if the page shares its document, else "" (`session`).
         user: Name of the page's user if the document is shared, cleaned by `read_user_name`.
         protocol: The version of the protocol that the page uses, `v` of the message.
     """
@@ -63,7 +63,7 @@ class Hello:
     supports_edits: bool = False
     supports_runs: bool = False
     session: str = ""
-    client: str = ""
+    shared_session: str = ""
     user: str | None = None
     protocol: JsonValue = PROTOCOL
 
@@ -86,8 +86,8 @@ class Hello:
             supports_printed="printed" in supported,
             supports_edits="edits" in supported,
             supports_runs="runs" in supported,
-            session=str(data.get("session", "")),
-            client=str(data.get("client", "")),
+            session=str(data.get("client", "")),
+            shared_session=str(data.get("session", "")),
             user=read_user_name(data.get("user")),
             protocol=data.get("v"),
         ).with_content(data)

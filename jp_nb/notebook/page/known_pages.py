@@ -7,8 +7,7 @@ after a rename.
 
 A page is known by two names. Its id is in each message of the protocol. Its *session* is in the
 header of each Jupyter message, also in the request that runs a cell. So it tells which page has run
-a cell. A `Hello` has the session twice: as `client`, and as `session` only if the page shares a
-document.
+a cell. A page that shares a document has it also as the `shared_session` of its `Hello`.
 
 A page may lack the outputs of running cells, because it has opened later. `lacking_pages` has these
 pages until the outputs are sent to them. In a shared document, the page that ran a cell writes the
@@ -126,15 +125,16 @@ class Pages:
 
         known = self._known.setdefault(hello.page, _KnownPage(hello.supports_printed))
         known.supports_printed = hello.supports_printed
-        known.is_editor = hello.supports_edits and bool(hello.session) and not hello.read_only
+        shares_document = bool(hello.shared_session)
+        known.is_editor = shares_document and hello.supports_edits and not hello.read_only
         if len(self._known) > MAX_KNOWN_PAGES:
             self._forget_oldest(hello.page)
 
-        if hello.client and hello.client not in self._sessions:
-            self._sessions.append(hello.client)
+        if hello.session and hello.session not in self._sessions:
+            self._sessions.append(hello.session)
 
-        if hello.session:
-            self.shared.join(hello.page, hello.session)
+        if shares_document:
+            self.shared.join(hello.page, hello.shared_session)
 
     def find_editor(self, session: str) -> str | None:
         """Return the page of `session` if it shares the document and can edit its cells."""
@@ -179,8 +179,8 @@ class Pages:
 
     def add_other_notebook(self, hello: Hello) -> None:
         """Add a page with another path, whose cells are probably of another notebook."""
-        if hello.client and hello.client not in (*self._sessions, *self._other_sessions):
-            self._other_sessions.append(hello.client)
+        if hello.session and hello.session not in (*self._sessions, *self._other_sessions):
+            self._other_sessions.append(hello.session)
 
     def is_of_other_notebook(self, session: str) -> bool:
         """Return True if `session` runs the cells of another notebook than the followed one."""

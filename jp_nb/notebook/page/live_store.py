@@ -72,17 +72,26 @@ class LiveStore:
         if no_page == NO_PAGE:
             no_page = find_unsupported_reason(kernel) or NO_PAGE
 
+        # The comm, with the known pages, and the writes for each of them.
         self._kernel = kernel
         self._link = PageLink(kernel, patience=resend)
         self._lock = self._link.lock
         self._deliveries = PageDeliveries(self._link.numbering, resend=resend)
-        # Until a page answers, the reason to write nothing is that there is no page.
+
+        # The document, and the refusal if the page's record does not allow to write it. Until a
+        # page answers, the reason to write nothing is that there is no page.
         self._comparison = RecordComparison(self._deliveries, PageRefusal(no_page))
+
+        # The notebook file: how many entries it has, and requests to save it.
         self._saved = SavedEntries()
         save_requests = SaveRequests()
         self._file_saver = FileSaver(self._link, save_requests)
+
+        # Requests to the page that do not concern the record.
         self.input_box = InputBoxQuestion(self._link)
         self.requests = PageRequests(self._link, KernelPages.of(kernel))
+
+        # The work of the control thread, and of the sending thread.
         self._receiver = PageReceiver(
             kernel=kernel,
             link=self._link,

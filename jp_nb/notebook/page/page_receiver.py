@@ -168,7 +168,7 @@ class PageReceiver:
 
     def _handle_hello(self, hello: Hello) -> None:
         """Follow the page, or note that it is another page of this or of another notebook."""
-        KernelPages.of(self.kernel).add_page(hello.session, hello.user)
+        KernelPages.of(self.kernel).add_page(hello.shared_session, hello.user)
         pages = self.link.pages
         if pages.followed.is_reader(hello):
             pages.join(hello)  # it is known, and gets the outputs that it does not show

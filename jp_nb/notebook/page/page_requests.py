@@ -96,7 +96,7 @@ class PageRequests:
 
             # The cell must run in the followed page, which has the cells that are edited. In a
             # shared document, all pages have the same cells.
-            runs_in_followed_page = hello.client == session
+            runs_in_followed_page = hello.session == session
             if not session or hello.collaborative or runs_in_followed_page:
                 self._reviewing_session = session
                 return None
