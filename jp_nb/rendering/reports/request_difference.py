@@ -3,6 +3,10 @@
 It lists settings, system texts, attachments, and tools that differ, and the messages from the first
 difference on. The last lines tell which beginning the requests share, for a prompt cache.
 
+A provider may append changed system texts, tools, and attachments to the messages. So a
+`TracedRequest` (`traced_request.py`) has two views: `shown` is the request with the old ones in
+front of the messages, and `content` has them after all changes.
+
 Source: `docs/guide.md`.
 """
 
@@ -105,10 +109,9 @@ def _select_compared(
 ) -> tuple[ModelRequest, ModelRequest]:
     """Return the contents to compare.
 
-    `shown` has the system texts, tools, and attachments in front of the messages, and `content` has
-    them after all changes that are appended to the messages. Bodies of one form append the same
-    kinds of changes, and `_report_messages` compares these. Otherwise one body may have a change in
-    front that the other one appends, so the contents are compared.
+    Bodies of one form append the same kinds of changes, and `_report_messages` compares these.
+    Otherwise one body may have a change in front that the other one appends, so the contents are
+    compared.
     """
     if _have_same_form(before, after):
         return before.shown, after.shown
