@@ -370,9 +370,9 @@ def test_newest_journal_of_a_conversation_is_found_by_the_beginning_of_its_id(
     path.unlink()
     stored = read_saved_notebook(killed_folder)
     sessions = [open_session(killed_folder, stored) for _ in range(3)]
-    for count, session in enumerate(reversed(sessions), start=1):
-        for name in ("Ada", "Bea", "Eve")[:count]:
-            session.configure(directive("cfg", f"user.name={name} {count}"))
+    for change_count, session in enumerate(reversed(sessions), start=1):
+        for name in ("Ada", "Bea", "Eve")[:change_count]:
+            session.configure(directive("cfg", f"user.name={name} {change_count}"))
         session.close()
 
     later = open_session(killed_folder, stored)
