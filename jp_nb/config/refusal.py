@@ -9,7 +9,6 @@ Source: `docs/turns.md`, `docs/decisions.md` D29.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -18,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.config.setting_paths import try_parse_path
+from jp_nb.exact_form import escape_invisible
 from jp_nb.text import MAX_LISTED_LINES
 
 Reason = Literal[
@@ -27,8 +27,6 @@ Reason = Literal[
 
 MAX_REFUSAL_LINE_CHARS: Final = 300
 """Limit of each part of a line: the path, the value, and the problem."""
-_INVISIBLE: Final = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
-"""White space other than a blank, and control characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +128,6 @@ def _list_first(texts: Sequence[str]) -> list[str]:
 
 def _escape_and_truncate(text: str) -> str:
     """Return the beginning of `text`, with the escapes of JSON for invisible characters."""
-
-    def escape(match: re.Match[str]) -> str:
-        return json.dumps(match[0]).strip('"')
-
-    beginning = _INVISIBLE.sub(escape, text[:MAX_REFUSAL_LINE_CHARS])
+    beginning = escape_invisible(text[:MAX_REFUSAL_LINE_CHARS])
     more = len(text) - MAX_REFUSAL_LINE_CHARS
     return f"{beginning}… ({more} more characters)" if more > 0 else beginning

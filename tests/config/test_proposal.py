@@ -312,6 +312,11 @@ def test_each_problem_is_shown_to_the_user_in_one_line() -> None:
     assert [len(line.splitlines()) for line in denied.lines] == [1]
 
 
+def test_invisible_characters_of_a_refused_value_are_shown_as_escapes() -> None:
+    [line] = refused({"assistant": {"name": "del\u200bete \u202egnp"}}, by=grants()).lines
+    assert line == r'assistant.name = "del\u200bete \u202egnp" (not granted)'
+
+
 def test_spellings_of_a_path_are_unset_once() -> None:
     found = proposed(None, ['assistant["name"]', "assistant.name"])
     assert found.unsets == found.paths == ("assistant.name",)
