@@ -36,6 +36,7 @@ class ProgressWriter:
         for call in calls:
             # A rerun must not hide that an earlier run may have had effects.
             reached: CallStage = "started" if call.may_have_run else stage
+            # After a crash, the edits of cells tell if the call has applied them.
             progress[call.event_id] = CallProgress(reached, change=call.edits)
         self.write_results(progress)
 

@@ -108,6 +108,7 @@ class InquiryRequest(Entry):
 
 
 OUTCOMES = ("answered", "cancelled", "redacted")
+"""The outcomes that this release knows."""
 
 
 class InquiryResponse(Entry):

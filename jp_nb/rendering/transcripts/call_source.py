@@ -67,7 +67,7 @@ def _write_tool_call(call: ToolCall, namespace: Mapping[str, Any]) -> str:
     module, import_code = _find_module(namespace)
     arguments = [repr(call.name)]
 
-    # The names of the parameters of `jp.call` cannot be keyword arguments for the tool.
+    # `arguments` is a parameter of `jp.call` itself, and `tool` would look like one.
     clash = "tool" in call.arguments or "arguments" in call.arguments
     if all(map(_can_be_keyword, call.arguments)) and not clash:
         arguments += [f"{key}={value!r}" for key, value in call.arguments.items()]
