@@ -87,7 +87,8 @@ def test_times_end_with_the_year_9999() -> None:
 
 
 def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subtests) -> None:
-    for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(MAX_EPOCH_S + 1), "9" * 5000]:
+    too_large = [str(MAX_EPOCH_S + 1), "9" * 5000, "0" * 20 + "9" * 20]
+    for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", *too_large]:
         with subtests.test(text=text):
             with pytest.raises(jp.UsageError, match="SOURCE_DATE_EPOCH is") as caught:
                 make_epoch_clock(text)

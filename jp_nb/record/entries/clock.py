@@ -24,6 +24,8 @@ REPRODUCIBLE_STEP: Final = timedelta(seconds=1)
 """Time between two entries of a reproducible record."""
 MAX_EPOCH_S: Final = 253_370_764_800
 """Start of the year 9999. It leaves a year for the times of entries."""
+_EPOCH_DIGITS: Final = 20
+"""Digits of an epoch that are read. A valid one has 12, perhaps after zeros."""
 _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -63,8 +65,9 @@ def make_epoch_clock(seconds: str) -> ReproducibleClock:
     Raises:
         UsageError: The text is not a whole number from 0 to `MAX_EPOCH_S`.
     """
-    # `int` alone would accept `1_0` and digits of other scripts.
-    if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= MAX_EPOCH_S):
+    # `int` alone would accept `1_0` and digits of other scripts, and fail for very many digits.
+    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) <= _EPOCH_DIGITS
+    if not is_number or int(seconds) > MAX_EPOCH_S:
         raise UsageError(
             f"SOURCE_DATE_EPOCH is {seconds[:40]!r}, but must be a whole number of seconds since "
             f"1970, at most {MAX_EPOCH_S}. `git log -1 --format=%ct` prints the number of the last "
