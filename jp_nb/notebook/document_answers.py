@@ -2,7 +2,7 @@
 
 An answer is a JSON text, which may be forged. `page_document.py` sends the requests. An answer has
 the id of the *operation*, the change that one call makes (`EditOperation`). The page repeats the id
-of the last operation in later answers: so a kernel that was interrupted learns whether its change
+of the last operation in later answers. So a kernel that was interrupted can find out if its change
 was applied.
 
 Source: `docs/cells.md`, `docs/protocol.md`.

@@ -150,8 +150,8 @@ class RunningCells:
     def recording(self, published: Published) -> Iterator[None]:
         """Add an output to its cell if that runs. Send the message inside of the block.
 
-        Nothing else is sent to a page inside of the block, so that a page gets each output either
-        with the outputs that the cell has, or as a message that follows them.
+        Nothing else is sent to a page inside of the block. So a page gets each output once: with
+        the earlier outputs of the cell, or as a message that follows them.
         """
         cell = None
         # Another thread may have held the lock when this process was forked.

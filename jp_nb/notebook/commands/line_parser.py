@@ -1,8 +1,8 @@
 """Parse the lines of `%%jp` (table: `ask_options.py`) and `%jp SUBCOMMAND` (`subcommands.py`).
 
-A table has a `MagicOption` for each option, with its flags, the name `takes` of its value ("" for a
-flag without one), and perhaps `choices` or a function `parse`. `magic_options.py` explains all
-fields. argparse does the work, and its errors become a `UsageError`.
+A table has a `MagicOption` for each option, with its flags, and perhaps `choices` or a function
+`parse`. Its `takes` is the name of the value, or "" for a flag without one. `magic_options.py`
+explains all fields. argparse does the work, and its errors become a `UsageError`.
 
 Source: `docs/guide.md`.
 """

@@ -109,7 +109,7 @@ def _describe_folder(session: Session) -> str:
 
 
 def _describe_model(session: Session) -> str:
-    """Return the current model, its address, and whether its key is set.
+    """Return the current model, its address, and the state of its key.
 
     For a local server without a configured address, the usual addresses are tried.
     """

@@ -131,7 +131,7 @@ def _trust_workspace(call: Invocation) -> None:
 
 
 def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Show a table of settings, and ask the user whether to trust them."""
+    """Show a table of settings, and return True if the user trusts them."""
     call.show(make_table(head, rows, limit=sys.maxsize))  # the user must see everything
     text = "Trust the settings above? They can run code and send data to other hosts."
     questions = [Question.boolean("trust", text)]

@@ -153,8 +153,8 @@ class PrintedTexts:
     def _get_current_call(self) -> str:
         """Return the id of the call whose code runs in this thread; "" if its text is not taken.
 
-        That is so for the function on the cell's thread, for text of jp_nb itself (`is_ours`), and
-        in a forked process, which has a copy of the texts that no front end shows.
+        That is so for the function on the cell's thread, and for text of jp_nb itself (`is_ours`).
+        It is also so in a forked process, which has a copy of the texts that no front end shows.
         """
         run = CURRENT_RUN.get()
         if run is None or run.call_id == self.function:

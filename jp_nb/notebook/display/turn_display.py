@@ -4,10 +4,10 @@
 the transcript. `TurnOutputs.show_all_live` selects the parts that may have changed, and publishes
 those that have changed.
 
-Output of tools appears between the parts. `RunningTools` (`running_tools.py`) is told which calls
-run, and returns a `NewPart` where a part must start below such output. It *holds* output in a
-headless run, where the output of the part above comes first. So the queue has two more kinds of
-entries: a `NewPart`, and the text that a call has printed.
+Output of tools appears between the parts. `RunningTools` (`running_tools.py`) follows the calls,
+and returns a `NewPart` where a part must start below such output. In a headless run, it *holds* the
+output of tools back until the part above is published. So the queue has two more kinds of entries:
+a `NewPart`, and the text that a call has printed.
 
 A *batch* consists of the tool calls of one response. The images of their results are shown when all
 of them have ended.

@@ -36,7 +36,7 @@ class Hello:
         state: The page's name for the content of its keys.
         keys: The keys of the metadata that keep the record, without their entries.
         supports_cells: True if the page can send its cells.
-        supports_input: True if it answers whether it can show an input box.
+        supports_input: True if it answers the question about an input box.
         supports_ended: True if it can show the end of a turn below its cell.
         supports_printed: True if it can show the text that user code has printed (`show`).
         supports_edits: True if it can edit cells.

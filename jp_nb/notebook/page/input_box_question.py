@@ -1,4 +1,6 @@
-"""Ask the pages of a notebook whether one of them can show an input box for a running cell.
+"""Ask the pages of a notebook if one of them can show an input box for a running cell.
+
+The kernel asks before it reads from stdin. Without an input box, it would wait forever.
 
 The cell's thread asks. The control thread passes the answers to `receive_answer`.
 

@@ -227,7 +227,7 @@ class Pages:
     def note_missing_outputs(self, session: str, now: float) -> bool:
         """Note that a page lacks outputs that the page with `session` should have written.
 
-        Return True if that page must now be asked whether it is still open. If it has left, its
+        Return True if that page must now be asked if it is still open. If it has left, its
         successor should have written them, and is asked instead. A page that sends no message
         within `patience` seconds after the first call has left without `bye`, and is removed.
         """

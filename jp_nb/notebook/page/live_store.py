@@ -65,7 +65,7 @@ class LiveStore:
 
     Attributes:
         requests: Requests to the page that do not concern the record, such as its cells.
-        input_box: The question whether a page can show an input box for the running cell.
+        input_box: The question to pages if they can show an input box for the running cell.
     """
 
     def __init__(self, kernel: Any, *, resend: float = RESEND_S, no_page: str = NO_PAGE) -> None:

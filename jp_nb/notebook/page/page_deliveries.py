@@ -39,7 +39,7 @@ class PageDeliveries:
         self.followed = PageDelivery(numbering, resend=resend)
 
     def follow(self, hello: Hello) -> None:
-        """Deliver to the page that says `hello`, whose content replaces what was known of it."""
+        """Deliver to the page that says `hello`. This message replaces its known content."""
         # Pages of a shared document get one write, and those of another notebook get none.
         if hello.collaborative or hello.path != self._path:
             self._by_page.clear()

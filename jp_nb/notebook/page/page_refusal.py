@@ -1,8 +1,9 @@
 """Reasons to write nothing to a page.
 
 A `PageRefusal` is found when a page says `hello`. While there is one, the record is kept in memory
-only, and the user reads the reason. A page is refused if it is read-only, uses another protocol,
-shows a text file, or has a record that is unreadable or has other entries of the same conversation.
+only, and the user reads the reason. A page is refused if it is read-only, uses another protocol, or
+shows a text file. It is also refused if its record is unreadable, or has other entries of the same
+conversation.
 
 Source: `docs/protocol.md`.
 """

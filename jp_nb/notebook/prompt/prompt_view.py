@@ -46,8 +46,8 @@ class PromptView:
     `on_end` is called with each end of a shown prompt, possibly several times. Only the first one
     counts.
 
-    A `FormRoute` (`presence.py`) tells how long a page has to show a form (`patience_s`), and what
-    follows if none does: stock widgets (`tries_stock`), then the form stays with a notice
+    A `FormRoute` (`presence.py`) has the time that a page has to show a form (`patience_s`). If no
+    page shows it, stock widgets are tried (`tries_stock`). Then the form stays with a notice
     (`stays`), or the question is asked on stdin (`falls_back_to_stdin`).
 
     Attributes:
@@ -198,7 +198,7 @@ class PromptView:
             self._switch_to_stdin(open_prompt)
             return
 
-        # An input box would be in a page that is gone, and the kernel would wait for ever.
+        # An input box would be in a page that is gone, and the kernel would wait forever.
         self._remove_notice()
         self._loop.interrupt()
 

@@ -35,7 +35,7 @@ class FormOutput(Protocol):
 class SeparateOutput:
     """An output that only the form uses. It implements `FormOutput`.
 
-    With `of_turn`, it belongs to the turn, and not to what a tool prints.
+    With `of_turn`, it belongs to the turn, and not to the output of a tool.
     """
 
     def __init__(self, *, of_turn: bool = False) -> None:

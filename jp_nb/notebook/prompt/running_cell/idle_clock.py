@@ -15,8 +15,10 @@ class IdleClock:
     """Calls back when the user has been idle for some time. Used on the cell's thread.
 
     The clock stops while the thread is busy, because clicks are not read then: `CellLoop.idle_s` is
-    the time that the loop has only waited. If `busy` returns True when the time is over, the whole
-    time begins again. With 0 `seconds`, `expired` is never called.
+    the time that the loop has only waited. With 0 `seconds`, `expired` is never called.
+
+    A restart keeps the timer, because each click restarts the time. When the timer ends, the clock
+    waits for the rest. If `busy` returns True then, the whole time begins again.
     """
 
     def __init__(
@@ -43,7 +45,6 @@ class IdleClock:
 
     def restart(self) -> None:
         """Restart the time if it runs."""
-        # The timer stays. When it ends, it compares this time.
         self._deadline = self._loop.idle_s + self._seconds
 
     def stop(self) -> None:
@@ -53,7 +54,7 @@ class IdleClock:
             self._timer = None
 
     def _check(self) -> None:
-        """Call `expired` if the time is over, or wait for the rest."""
+        """Call `expired` if the time is over, or wait for the rest. The timer calls it."""
         if self._busy():
             self.restart()
 

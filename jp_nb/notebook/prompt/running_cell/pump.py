@@ -1,9 +1,9 @@
 """Receive clicks while the kernel is busy with the cell that waits for them.
 
 A click is a `comm_msg` on the kernel's shell channel, which queues behind the running cell. While
-a prompt waits, a tap on the shell stream takes out the comm messages and the two requests that a
-reloaded page sends to restore its widgets. The cell's thread handles them. All other messages are
-passed to the kernel in their order.
+a prompt waits, a tap on the shell stream takes out the comm messages. It also takes the two
+requests that a reloaded page sends to restore its widgets. The cell's thread handles all of them.
+Other messages are passed to the kernel in their order.
 
 Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. The module uses internals of
 ipykernel: call `find_missing_internals` first, which checks for each of them.
@@ -95,8 +95,8 @@ class CommPump:
         else:
             self._tap = SameThreadTap(kernel, loop)
 
-        # Keeps the status busy. After a click, the kernel would otherwise
-        # look idle, and servers may stop idle kernels.
+        # Keeps the status busy. After a click, the kernel would otherwise look idle, and servers
+        # may stop idle kernels.
         watch_cells(kernel)
         self._opened = False
         self._frames: deque[Frames] = deque()  # messages that were taken, and not handled yet

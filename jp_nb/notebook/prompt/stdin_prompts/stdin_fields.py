@@ -1,8 +1,9 @@
 """Ask the fields of a form's page on stdin, one by one, until their values fit together.
 
 A page whose answer is an object has a field for each of its values. `FormQuestions`
-(`form_questions.py`) asks one field, for which the user types an answer or a key, such as
-`BACK_KEY`.
+(`form_questions.py`) asks one field, for which the user types an answer or a key. `KEEP_KEY`, an
+empty line, keeps the earlier value, and `CLEAR_KEY` removes it. `BACK_KEY` leads to the previous
+field, and `LEAVE_KEY` out of the form.
 
 Source: `docs/prompts.md`.
 """

@@ -1,8 +1,9 @@
 """A form on stdin: its questions one by one, and all answers before they are sent.
 
-An answer is typed in a line. Keys are lines that are not answers (`form_questions.py`). `FormDraft`
-decides which screen is asked next: a page, the summary of all answers, the menu of Cancel, or the
-question before input is discarded.
+An answer is typed in a line. Keys are lines that are not answers (`form_questions.py`), such as `-`
+(`CLEAR_KEY`), which removes the earlier answer of a page. `FormDraft` decides which screen is asked
+next: a page, the summary of all answers, the menu of Cancel, or the question before input is
+discarded.
 
 Source: `docs/prompts.md`.
 """
@@ -162,7 +163,7 @@ class StdinForm(StdinPrompt):
             yield upper_first(problem) or form_text.DEMANDED
 
     def _review(self) -> None:
-        """Show all answers, and ask whether to send or change them."""
+        """Show all answers, and let the user send or change them."""
         draft = self._draft
         count = len(self._prompt.pages)
         lines = enumerate(form_text.summarize_form(draft), start=1)
@@ -204,7 +205,7 @@ class StdinForm(StdinPrompt):
         }
 
     def _leave(self, *, on_page: bool) -> None:
-        """Cancel the form. If it can be declined, ask the user what to do.
+        """Cancel the form. If it can be declined, let the user choose.
 
         Only a question `on_page`, which is on the screen, can be declined; the summary is not one.
         """
@@ -227,7 +228,7 @@ class StdinForm(StdinPrompt):
             self._resume()
 
     def _ask_menu(self) -> None:
-        """Ask whether to reply to the model, to stop the turn, or to go back."""
+        """Let the user reply to the model, stop the turn, or go back."""
         ways = {
             "r": form_text.REPLY_BUTTON_LABEL,
             "s": form_text.STOP_TURN_LABEL,
@@ -245,7 +246,7 @@ class StdinForm(StdinPrompt):
             self._resume()
 
     def _ask_discard(self) -> None:
-        """Ask whether to discard the input."""
+        """Ask before the input is discarded."""
         ways = {"y": form_text.DISCARD_LABEL, "n": BACK_TO_QUESTIONS}
         above = [f"{form_text.DISCARD_WARNING} {form_text.DISCARD_LABEL}?"]
         if choose(self._console, above, ways) == "y":

@@ -173,7 +173,7 @@ class SelectionDialogues:
         return int(digits)
 
     def _check_picks(self, picks: Picks) -> Answered | str:
-        """Return the answer, or what is expected if it does not fit."""
+        """Return the answer, or a text about the expected choices if it does not fit."""
         answer = self._make_answer(picks)
         misfit = self._kind.misfit(answer.value)  # the reason why it is invalid, or None
         return prompt_text.describe_expected_picks(self._kind) if misfit else answer
