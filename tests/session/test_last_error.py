@@ -175,6 +175,17 @@ def test_secret_that_begins_above_the_lines_of_a_call_is_hidden() -> None:
     assert "hunter" not in said
 
 
+def test_secret_at_the_limit_of_the_message_is_hidden() -> None:
+    for length in (2000, 20_000):
+        code = (
+            "password = 'correcthorsebatterystaple'\n"
+            f"text = 'x' * 1970 + ' ' + password\nraise ValueError(text.ljust({length}, ' '))"
+        )
+        said = request(code)
+        assert "x" * 1970 in said
+        assert "correct" not in said
+
+
 def test_leading_blank_lines_do_not_shift_line_numbers() -> None:
     made = "print('what a magic became')\n1 / 0"
     linecache.cache["<made>"] = (len(made), None, made.splitlines(keepends=True), "<made>")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from jp_nb.session.host import LastError
 from jp_nb.session.turns.code_places import CodePlaces
 from jp_nb.session.turns.error_chain import list_error_chain
-from jp_nb.session.turns.error_secrets import hide_in_code, hide_in_text
+from jp_nb.session.turns.error_secrets import hide_in_beginning, hide_in_code
 from jp_nb.session.turns.error_traceback import (
     MAX_SHOWN_EXCEPTION_CHARS,
     ErrorTraceback,
@@ -117,8 +117,9 @@ class ErrorRequest:
         The error is a line like `why: KeyError: 'price'`, with the `command` in front.
         """
         error = self._last.error
-        text = format_error(error, self._places)[:MAX_SHOWN_EXCEPTION_CHARS]
-        lines = hide_in_text(text, self._hide).splitlines() or [""]
+        text = format_error(error, self._places)
+        shown_text = hide_in_beginning(text, MAX_SHOWN_EXCEPTION_CHARS, self._hide)
+        lines = shown_text.splitlines() or [""]
 
         # The description of a syntax error begins with its place.
         error_line = lines[-1] if isinstance(error, SyntaxError) else lines[0]

@@ -8,14 +8,25 @@ Source: `docs/decisions.md` D85.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from jp_nb.text import plain
 from jp_nb.toolkit.secrets.notebook_secrets import NotebookSecrets
+
+MAX_SECRET_SEARCH_CHARS: Final = 100_000
+"""Limit of the searched part of a text: far more than is shown, and than a secret has."""
 
 
 def hide_in_text(text: str, hide: NotebookSecrets) -> str:
     """Return `text` without secrets and without control characters."""
     return hide(plain(text, limit=len(text)))
+
+
+def hide_in_beginning(text: str, limit: int, hide: NotebookSecrets) -> str:
+    """Return the first `limit` characters of `text` without secrets, and `…` if there are more."""
+    # More is searched than is shown: the beginning of a secret alone would not be recognized.
+    cleared = hide_in_text(text[:MAX_SECRET_SEARCH_CHARS], hide)
+    return cleared if len(cleared) <= limit else f"{cleared[:limit]}…"
 
 
 def hide_in_code(lines: Mapping[int, str], hide: NotebookSecrets) -> dict[int, str]:

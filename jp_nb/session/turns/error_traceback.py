@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from jp_nb.session.turns.code_places import CodePlaces
-from jp_nb.session.turns.error_secrets import hide_in_code, hide_in_text
+from jp_nb.session.turns.error_secrets import hide_in_beginning, hide_in_code
 from jp_nb.session.turns.failed_code import (
     MAX_SOURCE_LINE_CHARS,
     find_failed_lines,
@@ -155,9 +155,7 @@ class ErrorTraceback:
     def _format_message(self, error: BaseException, room: int) -> str:
         """Return the message of `error`, shortened to `room`, but not below the size of a line."""
         text = format_error(error, self._places)
-        message = hide_in_text(text[:MAX_SHOWN_EXCEPTION_CHARS], self._hide)
-        if len(text) > MAX_SHOWN_EXCEPTION_CHARS:
-            message += "…"
+        message = hide_in_beginning(text, MAX_SHOWN_EXCEPTION_CHARS, self._hide)
         return message[: max(room, MAX_SOURCE_LINE_CHARS)]
 
 
