@@ -21,7 +21,8 @@ from jp_nb.record.entries.events import (
 )
 from jp_nb.record.entries.new_ids import IdFactory
 from jp_nb.record.entries.repair import Item
-from jp_nb.record.entries.unanswered_turns import find_end_of_turn, select_effective_deltas
+from jp_nb.record.entries.turn_entries import find_end_of_turn
+from jp_nb.record.entries.unanswered_turns import select_effective_deltas
 from jp_nb.record.stream import ConversationStream, Made
 
 

@@ -2,7 +2,7 @@
 
 A turn begins with a `turn_start` and ends before the next one. Events before the first `turn_start`
 are a turn too. A configuration change between two turns belongs to the later one, unless it belongs
-to the end of the earlier one (`belongs_to_turn_end`): tools of that turn made it, or it marks that
+to the end of the earlier one (`_belongs_to_turn_end`): tools of that turn made it, or it marks that
 the turn has no answer.
 
 Entries of `CONVERSATION_KINDS` are the events of a conversation: requests, answers, tool calls, and
@@ -13,15 +13,22 @@ Source: `docs/record.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
-from jp_nb.record.entries.events import ChatRequest, ConfigDelta, Entry, TurnStart
-from jp_nb.record.entries.unanswered_turns import belongs_to_turn_end
+from jp_nb.record.entries.events import (
+    ChatRequest,
+    ConfigDelta,
+    Entry,
+    TurnStart,
+    is_usage_mark,
+)
+from jp_nb.record.entries.proposed_by import is_tool_change
+from jp_nb.record.entries.unanswered_turns import read_no_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ def split_turns(entries: Iterable[Entry]) -> Iterator[tuple[Entry, ...]]:
         if isinstance(entry, ConfigDelta):
             # Only directly after the turn. After a change for the next turn, this one is for the
             # next turn too, so that changes keep their order.
-            ends_turn = bool(current) and not between and belongs_to_turn_end(entry)
+            ends_turn = bool(current) and not between and _belongs_to_turn_end(entry)
             group = current if ends_turn else between
             group.append(entry)
         elif isinstance(entry, TurnStart):
@@ -84,3 +91,21 @@ def iter_events(entries: Iterable[Entry]) -> Iterator[TurnEvent]:
             turn += 1
         turn = max(turn, 0)  # before the first `turn_start`
         yield TurnEvent(turn, index, entry)
+
+
+def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
+    """Return the index after the changes at the end of a turn.
+
+    `end` is the index after the last event of the turn.
+    """
+    while end < len(entries) and _belongs_to_turn_end(entries[end]):
+        end += 1
+    return end
+
+
+def _belongs_to_turn_end(entry: Entry) -> bool:
+    """Return True for a change of the turn before it: by its tools, or a mark of its end.
+
+    The mark of usage has the tokens of a response that has no entry.
+    """
+    return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)

@@ -23,7 +23,6 @@ from jp_nb.record.entries.events import (
     is_reasoning,
     is_usage_mark,
 )
-from jp_nb.record.entries.proposed_by import is_tool_change
 
 NO_ANSWER = "no_answer"
 """Key in the metadata of a configuration change."""
@@ -109,21 +108,3 @@ def select_effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, Co
         for number, delta in enumerate(deltas)
         if number not in reverted and read_no_answer(delta) is None and not is_usage_mark(delta)
     ]
-
-
-def find_end_of_turn(entries: Sequence[Entry], end: int) -> int:
-    """Return the index after the changes at the end of a turn.
-
-    `end` is the index after the last event of the turn.
-    """
-    while end < len(entries) and belongs_to_turn_end(entries[end]):
-        end += 1
-    return end
-
-
-def belongs_to_turn_end(entry: Entry) -> bool:
-    """Return True for a change of the turn before it: by its tools, or a mark of its end.
-
-    The mark of usage has the tokens of a response that has no entry.
-    """
-    return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)
