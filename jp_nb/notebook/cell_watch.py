@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jp_nb.notebook.kernel_requests import get_message_id
 from jp_nb.notebook.published import Published
-from jp_nb.notebook.running_cells import RunningCells, get_message_id
+from jp_nb.notebook.running_cells import RunningCells
 
 
 class CellWatch:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from jp_nb.notebook.kernel_requests import get_cell_request
 
 if TYPE_CHECKING:
     from jp_nb.toolkit.notebook_access import CellState, NotebookCell
@@ -49,10 +51,7 @@ class ExecutedCells:
 
         None if the extension was not loaded by a cell.
         """
-        kernel: Any = getattr(shell, "kernel", None)
-        request: Mapping[str, Any] = {}
-        if hasattr(kernel, "get_parent"):
-            request = kernel.get_parent("shell") or {}
+        request = get_cell_request(getattr(shell, "kernel", None))
         content = request.get("content", {})
         if not content.get("code") or content.get("silent"):
             return None

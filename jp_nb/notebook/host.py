@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.executed_cells import ExecutedCells
 from jp_nb.notebook.kernel_pages import KernelPages
+from jp_nb.notebook.kernel_requests import get_cell_request
 from jp_nb.notebook.last_errors import LastErrors
 from jp_nb.notebook.page.notebook_storage import find_storage
 from jp_nb.session.host import CellRun, LastError, NotebookStorage
@@ -48,10 +49,8 @@ class NotebookHost:
 
     def get_cell_run(self) -> CellRun:
         """Return the ids of the running cell and of its execution, and the user who runs it."""
-        kernel: Any = getattr(self.shell, "kernel", None)
-        request: Mapping[str, Any] = {}
-        if hasattr(kernel, "get_parent"):
-            request = kernel.get_parent("shell") or {}
+        kernel = getattr(self.shell, "kernel", None)
+        request = get_cell_request(kernel)
         user = KernelPages.of(kernel).find_sender(request) if request else None
 
         return CellRun(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.cell_reports import read_cells
 from jp_nb.notebook.code_runs import OwnCell, run_code, run_own_cell
+from jp_nb.notebook.kernel_requests import get_cell_request
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.record_location import NO_OPEN_PAGE
 from jp_nb.notebook.page.surroundings import is_headless
@@ -130,11 +131,7 @@ class KernelNotebook:
 
     @property
     def _running_cell(self) -> RunningCell:
-        kernel: Any = getattr(self.shell, "kernel", None)
-        request: Mapping[str, Any] = {}
-        if hasattr(kernel, "get_parent"):
-            request = kernel.get_parent("shell") or {}
-        return RunningCell(request)
+        return RunningCell(get_cell_request(getattr(self.shell, "kernel", None)))
 
     @property
     def _is_headless(self) -> bool:

@@ -19,6 +19,7 @@ from threading import RLock
 from typing import Any, Final
 
 from jp_nb.notebook.cell_outputs import Bundle, CellOutputs
+from jp_nb.notebook.kernel_requests import get_message_id
 from jp_nb.notebook.published import OUTPUT_CHANGES, Published
 
 MAX_ENDED: Final = 32
@@ -190,9 +191,3 @@ class RunningCells:
         """Forget the outputs of the cell that the request ran: a page shows the final ones."""
         with self.lock:
             self._unseen.pop(request_id, None)
-
-
-def get_message_id(request: Any) -> str:
-    """Return the id of a Jupyter message; "" if it has none."""
-    header = request.get("header") if isinstance(request, Mapping) else None
-    return str(header.get("msg_id", "")) if isinstance(header, Mapping) else ""

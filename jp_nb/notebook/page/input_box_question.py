@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from jp_nb.notebook.kernel_requests import get_message_id
 from jp_nb.notebook.page.page_link import PageLink
-from jp_nb.notebook.running_cells import RunningCell, get_message_id
+from jp_nb.notebook.running_cells import RunningCell
 
 INPUT_S: Final = 2.0
 """Time for a page to tell that it can show an input box."""

@@ -20,9 +20,10 @@ from typing import Any
 
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.cell_watch import watch_cells
+from jp_nb.notebook.kernel_requests import get_message_id
 from jp_nb.notebook.page.known_pages import LackingPage
 from jp_nb.notebook.page.page_link import PageLink
-from jp_nb.notebook.running_cells import RunningCell, get_message_id
+from jp_nb.notebook.running_cells import RunningCell
 
 
 class OutputSender:

@@ -17,10 +17,11 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.kernel_pages import KernelPages
+from jp_nb.notebook.kernel_requests import get_message_id
 from jp_nb.notebook.page.page_cells import PageCells
 from jp_nb.notebook.page.page_link import PageLink
 from jp_nb.notebook.page.record_location import NO_OPEN_PAGE
-from jp_nb.notebook.running_cells import RunningCell, get_message_id
+from jp_nb.notebook.running_cells import RunningCell
 
 if TYPE_CHECKING:
     from jp_nb.rendering.turn_counts import TurnCounts

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jp_nb.notebook.kernel_requests import get_cell_request
 from jp_nb.notebook.page.record_location import NO_PAGE
 from jp_nb.storage import environment
 
@@ -71,8 +72,7 @@ def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
 
 def _has_cell_id(kernel: Any) -> bool:
     """Return True if the running cell has an id: notebooks send one, and consoles do not."""
-    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
-    metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
+    metadata = get_cell_request(kernel).get("metadata")
     return isinstance(metadata, Mapping) and "cellId" in metadata
 
 
