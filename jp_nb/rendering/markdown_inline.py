@@ -85,7 +85,8 @@ def disable_diagrams(text: str) -> str:
 def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     """Return an image of an allowed host as it is, and another one as a link.
 
-    A *badge* is an image that is the text of a link: the link of the image comes before it.
+    A *badge* is an image that is the text of a link, such as `[![build](IMAGE)](PAGE)`. It becomes
+    two links: `(image) [build](IMAGE) [↗](PAGE)`.
     """
     url = found["url"]
     if url is None:
@@ -96,6 +97,7 @@ def _render_image(found: re.Match[str], image_hosts: Collection[str]) -> str:
     if host and host[1].lower() in image_hosts:
         return found[0]
 
-    link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` after a `!` would begin another
-    # The address of a badge's link, and its `)`, are in the text after `found`.
+    # The word comes first because a `!` may be before the image: `![` would begin an image again.
+    link = f"(image) [{found['alt'] or 'open'}]({url})"
+    # The match of a badge ends with `](`. `PAGE)` follows it in the text.
     return f"{link} [↗](" if found["link"] else link

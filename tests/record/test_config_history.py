@@ -337,3 +337,15 @@ def test_provenance_begins_with_a_reset() -> None:
         ("configuration reset", None, 1, None),
         ("conversation", None, 1, "B"),
     ]
+
+
+def test_files_stay_sources_after_a_reset_in_an_untrusted_record() -> None:
+    reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
+    below = ("workspace file", {"user": {"name": "A"}}, "/w/config.toml")
+    stream = new_stream(delta({"user": {"name": "old"}}), START, ASKED, reset)
+    found = RecordedSettings(stream, below, trusted=False)
+    assert found.at("user.name") == "A"
+    assert found.sources("user.name") == [("workspace file", "/w/config.toml", None, "A")]
+
+    found.stream.append(*new_stream(delta({"user": {"name": "B"}})).deltas)
+    assert found.sources("user.name")[1:] == [("conversation", None, 1, "B")]

@@ -95,7 +95,10 @@ def find_kept_permission(
 
 
 def may_keep_rule(tool: OfferedTool) -> bool:
-    """Return True if the user may keep rules about `tool`: its arguments are not code."""
+    """Return True if the user may keep rules about `tool`.
+
+    A tool that executes its arguments gets permissions for exactly these, so no rule can be kept.
+    """
     return tool.covers != "arguments"
 
 

@@ -214,9 +214,9 @@ class CallRunner:
         if permitted is False:
             raise CallEnded(SKIPPED_BY_USER_TEXT, skipped=True)
         if permitted is None:
-            # The prompt shows the formatted arguments. But the formatter is a program, and
-            # `format` is `unattended` by default if `run` is. If then a rule asks about this call,
-            # the user has not allowed the program: it runs after the permission.
+            # The user has set `format` to `unattended`: the prompt shows the formatted arguments.
+            # But if `run` is `unattended` too, that was only the default of `format`, and a rule
+            # asks about this call. Then the formatter, a program, runs after the permission.
             if tool.format == "unattended" and tool.run != "unattended":
                 await self._format_arguments(call, tool)
                 context = self._contexts.make_for_run(call, tool)

@@ -6,7 +6,8 @@ with which a value is wrapped (`partial.py`) decides how values combine: `["a"]`
 is `["b", "a"]` for a list that appends.
 
 A *wrapped* value is `{value, strategy, …}`. `unwrap` returns its content, and `rewrap(node, old,
-value)` gives a new value the strategy and the other options of `old`, if `old` has them.
+value)` gives a new value the strategy and the other options of `old`, if `old` has them. With
+`replaces`, the strategy of the result is `replace`, so that it also hides still lower layers.
 
 Source: `docs/configuration.md`.
 """
@@ -52,7 +53,7 @@ def combine_values(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> Json
 
     The first case that applies decides:
         - A list: its strategy, or that of the schema (`_combine_lists`).
-        - A map or text that is wrapped with a strategy: this strategy (`_combine_wrapped`).
+        - Another value that is wrapped with a strategy: this strategy (`_combine_wrapped`).
         - Two tables: they are merged field by field. A short form is expanded before.
         - Any other value: `upper` replaces `lower`.
     """
@@ -166,7 +167,10 @@ def _removes_repeated(node: SchemaNode, lower: JsonValue, upper: JsonValue) -> b
 
 
 def _combine_wrapped(node: SchemaNode, lower: JsonValue, upper: dict[str, JsonValue]) -> JsonValue:
-    """Return the map or text `upper`, which is wrapped with a strategy, merged into `lower`."""
+    """Return `upper`, which is wrapped with a strategy, merged into `lower`.
+
+    `upper` is a map, a text, or any JSON value of a setting without a type, also a list.
+    """
     lower_content = unwrap(lower, node)
     upper_content = upper["value"]
     strategy = upper.get("strategy", "append")

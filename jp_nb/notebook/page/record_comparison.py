@@ -5,6 +5,8 @@ record. It says `hello` with the record that it holds, perhaps that of an earlie
 
 - If another conversation is active there than in the document, the document gets all conversations
   that it lacks. So the next write loses none.
+  The write replaces the record of the page. It does not send a conversation that the page holds
+  (`stored`), but tells the page to keep it.
 - If the same one is active, its entries must be the beginning of those in the document. Otherwise
   nothing is written to the page (`page_refusal.py` has the other reasons).
 
@@ -94,7 +96,7 @@ class RecordComparison:
 
         # The record becomes one of the other conversations, and so does each one inside it.
         document.others += split_damaged(refusal.preserved)
-        # It may be damaged, so the page copies no conversation of it: the next write sends all.
+        # It may be damaged, so the page keeps no conversation of it: the next write sends all.
         self._deliveries.followed.set_other_record(get_conversation_id(refusal.preserved))
         self.refusal = None
 

@@ -38,8 +38,8 @@ from jp_nb.providers.anthropic.anthropic_open_blocks import (
 from jp_nb.providers.anthropic.anthropic_reports import AnthropicUsage, list_thinking_changes
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
-from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.generated_call_ids import make_call_id
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 

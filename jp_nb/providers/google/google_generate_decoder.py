@@ -23,8 +23,8 @@ from jp_nb.agent.provider_events import Finished, FinishReason, Flush, TextKind,
 from jp_nb.errors import ProviderError
 from jp_nb.providers.google.google_continued_decoder import THOUGHT_SIGNATURE_KEY, ContinuedDecoder
 from jp_nb.providers.google.google_errors import GOOGLE_NAME, end_with_error
-from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.generated_call_ids import make_call_id
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.response_parts.streamed_arguments import StreamedArguments
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema

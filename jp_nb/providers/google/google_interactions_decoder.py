@@ -26,8 +26,8 @@ from jp_nb.providers.google.google_interactions_items import ECHOED_STEPS, StepI
 from jp_nb.providers.google.google_interactions_steps import CONTENTS_FIELD
 from jp_nb.providers.google.google_open_steps import OpenStep
 from jp_nb.providers.request_parts.request_body import WireMessage
-from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.generated_call_ids import make_call_id
 from jp_nb.providers.response_parts.stream_decoder import WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 

@@ -69,7 +69,8 @@ class InteractionsRendering(GoogleRendering):
     """Steps of a context: a response, a call, or a result is a step of its own.
 
     The methods override those of `Rendering` (`messages.py`), which calls `_add` with each item of
-    the context, and `_continue_answer` at last, if the model must continue its answer.
+    the context, and `_continue_answer` at last, if the model must continue its answer. It also has
+    `has_own_metadata`, which it sets before each `_add`, `has_valid_signatures`, `has_signatures`.
 
     The calls of the items in `text_calls`, which are positions in the context, are sent as text
     with their results: the API requires a thought before a call of the current turn, and has
@@ -156,7 +157,7 @@ class InteractionsRendering(GoogleRendering):
         return False
 
     def _add_request(self, text: str, images: Sequence[Image]) -> None:
-        # Each call removes one step: here, the reasoning at the end of a message is all of it.
+        # A request may not follow thoughts without an answer. Each call removes one of them.
         while self.messages and self.messages[-1]["type"] == "thought":
             self._drop_empty_answer()
         if contents := list_input_contents(text, images):

@@ -27,8 +27,8 @@ from jp_nb.errors import ProviderError
 from jp_nb.json_reading import is_json_object
 from jp_nb.providers.openai.call_names import CallNames
 from jp_nb.providers.openai.streamed_calls import StreamedCall, StreamedCallPiece
-from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.generated_call_ids import make_call_id
 
 
 class CallAssembler:

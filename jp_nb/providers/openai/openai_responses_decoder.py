@@ -51,8 +51,8 @@ from jp_nb.providers.openai.openai_responses_metadata import (
     make_message_metadata,
     make_reasoning_metadata,
 )
-from jp_nb.providers.request_parts.tool_call_ids import make_call_id
 from jp_nb.providers.response_parts.event_buffer import EventBuffer
+from jp_nb.providers.response_parts.generated_call_ids import make_call_id
 from jp_nb.providers.response_parts.stream_decoder import Decoder, WireObject
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 from jp_nb.text import one_line

@@ -1,24 +1,13 @@
-"""Ids of tool calls: of received calls that have none, and of the calls in a request.
+"""Ids of the tool calls in a request.
 
-A model, or the author of a record, can give any id, one id to several calls, or none.
+A model, or the author of a record, can give any id, also one id to several calls.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from hashlib import sha256
 
 from jp_nb.providers.request_parts.call_rules import CallRules
-
-
-def make_call_id(number: int, request: bytes) -> str:
-    """Return an id for a received call without one: a digest of its number and the request body.
-
-    It is unique in the conversation, because each request has other messages. It is the same if the
-    request is sent again.
-    """
-    digest = sha256(b"%d " % number + request)
-    return f"call_{digest.hexdigest()[:32]}"
 
 
 class CallIds:

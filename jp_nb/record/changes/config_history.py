@@ -155,6 +155,7 @@ class Projection:
         # The settings of registered tools. They stay after a reset, and where a path is unset.
         defaults = merge_layers(layer for layer in layers if layer.name == REGISTRATIONS_LAYER)
 
+        # The base configuration is the first change, so it uncovers no value of a lower layer.
         base = read_base_change(self._stream.base_config, self._filter.problems)
         if self._stored.has_base:
             base = self._filter.filter_change(BASE_NUMBER, base)
@@ -211,7 +212,8 @@ class Projection:
         steps_before = self._fold()
         still_follow = steps_before[-1] is last
 
-        # Before the append, because its `on_change` may read the configuration.
+        # Before the append, because its `on_change` may read the configuration. If other changes
+        # were recorded since the draft began, the steps of the draft have other states before them.
         if still_follow:
             self._steps = [*steps_before, *made]
 

@@ -44,6 +44,14 @@ class Step:
         applies = not self.is_reverted and self.after is self.below
         return self.delta.op == "reset" and applies
 
+    @property
+    def discards_layers(self) -> bool:
+        """True for a reset that also discards the settings of the layers below the conversation.
+
+        A reset in an untrusted record does not.
+        """
+        return self.delta is not None and self.is_reset and self.below is self.defaults
+
 
 def select_steps_since_reset(steps: Sequence[Step]) -> list[Step]:
     """Return the applied steps from the last reset on, or from the base configuration."""

@@ -88,12 +88,11 @@ def find_sources(
     """
     keys = parse_path(path)
 
-    # After a reset, only the defaults of the tools are left of the layers. Without one, the first
-    # step is the base configuration, which is no entry.
-    is_after_reset = steps[0].delta is not None
+    # A reset by the user leaves only the defaults of the tools of the layers.
+    layers_apply = not steps[0].discards_layers
     for layer in layers:
         value = get_path(layer.partial, keys)
-        if value is not None and (not is_after_reset or layer.name == REGISTRATIONS_LAYER):
+        if value is not None and (layers_apply or layer.name == REGISTRATIONS_LAYER):
             yield Provenance(layer.name, value, layer.file)
 
     for step in steps:
@@ -103,7 +102,7 @@ def find_sources(
             continue
 
         turn = turns[step.number]
-        if step.is_reset:
+        if step.discards_layers:
             yield Provenance(CONFIG_RESET, None, turn=turn, delta=step.delta)
         elif _changes(step, keys):
             unset_path = _find_unset_above(step.change, keys)  # None if the change sets a value

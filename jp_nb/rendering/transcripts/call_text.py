@@ -251,7 +251,7 @@ def _make_block_below(text: str, language: str = "text", *, folds: bool = False)
 
 def add_printed(call: Report, printed: str) -> Report:
     """Return the text of a `call` with the text that its tool has `printed` below."""
-    # Printed text has its beginning and its end, and is not folded, as other output.
+    # Like all output of the cell, it is not folded. It was already cut to a beginning and an end.
     text = plain(printed, limit=len(printed)).strip("\n")
     if not text.strip():
         return call
