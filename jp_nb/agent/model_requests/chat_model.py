@@ -37,10 +37,11 @@ class ChatModel:
         parameters: Sampling settings.
         request: Limits and retries of its requests.
         provider_name: Name of the provider in the configuration.
-        is_replayed: True for a cassette: responses take no time, and inquiries of a batch run one
-            by one, in order.
-        before_sending: Shows the user, before a request, that the conversation goes to another
-            host. Called with the provider and its name.
+        is_replayed: True if a cassette is replayed: responses take no time, and inquiries of a
+            batch run one by one, in order.
+        before_sending: Called with the provider and its name before a request that is not of the
+            turn itself, such as for a summary (`complete_responses.py`). It tells the user if the
+            conversation goes to another host.
     """
 
     provider: Provider
