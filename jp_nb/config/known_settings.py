@@ -90,9 +90,14 @@ def _remove_values(node: SchemaNode | None, value: Any, removed: Iterable[PathKe
 
     One pass removes them all, because a record may have thousands of invalid values.
     """
-    if is_wrapper(value, node):
-        return {**value, "value": _remove_values(node, value["value"], removed)}
+    if not is_wrapper(value, node):
+        return _remove_plain_values(node, value, removed)
+    # Unwrapped once: the value may be a map with entries `value` and `strategy`.
+    return {**value, "value": _remove_plain_values(node, value["value"], removed)}
 
+
+def _remove_plain_values(node: SchemaNode | None, value: Any, removed: Iterable[PathKeys]) -> Any:
+    """Return a `value` that is not wrapped, as `_remove_values` does."""
     removed_below: dict[str, list[PathKeys]] = {}
     for key, *rest in removed:
         removed_below.setdefault(key, []).append(tuple(rest))

@@ -154,7 +154,8 @@ def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:
     A list or a text has no other form that is a table.
     """
     if node.kind == "map":  # it may have an entry `value`
-        return node.merge.annotated and {"value", "strategy"} <= value.keys()
+        has_both = "value" in value and value.get("strategy") is not None
+        return node.merge.annotated and has_both
     return node.kind in ("list", "text")
 
 

@@ -76,6 +76,7 @@ def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> 
         ("conversation.attachments",
          {"value": [{"kind": "file", "path": "x"}], "strategy": "replace"},
          {"value": ["file://x"], "strategy": "replace"}),
+        ("conversation.labels", {"value": "x", "strategy": None}, {"value": {"value": "x"}}),
         ("conversation.labels", {"value": {"a": "x"}, "strategy": "keep"},
          {"value": {"a": {"value": "x"}}, "strategy": "keep"}),
         (f"{TOOL}.enable", "on", {"state": True, "allow_toggle": "any"}),

@@ -305,6 +305,15 @@ def test_unknown_settings_are_reported_and_the_others_apply() -> None:
     assert sorted(found.problems) == ["future", "user.name"]
 
 
+def test_invalid_label_named_like_a_merge_strategy_is_reported_alone() -> None:
+    entries = {"value": 0, "strategy": "replace"}
+    labels = {"value": entries, "strategy": "replace"}
+    stream = new_stream(delta({"conversation": {"labels": labels}, "user": {"name": "N"}}))
+    found = RecordedSettings(stream, trusted=False)
+    assert found.config().user.name == "N"
+    assert found.problems == ["conversation.labels.value"]
+
+
 def test_tool_may_have_any_name() -> None:
     for name in ("a.b", "value", "strategy"):
         tools: dict[str, Any] = {

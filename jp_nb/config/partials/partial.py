@@ -42,8 +42,10 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
 
     if not value.keys() <= _WRAPPER_KEYS:
         return False
-    if node.kind == "json" or (node.kind == "map" and node.merge.annotated):
+    if node.kind == "json":
         return "strategy" in value
+    if node.kind == "map" and node.merge.annotated:
+        return value.get("strategy") is not None  # null is no strategy
     return node.kind in ("list", "text")
 
 

@@ -97,8 +97,12 @@ class RecordedServer(ToolSource):
         return dict(_iter_named(values))
 
     def _register(self, name: str, definition: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return the default settings of a tool, as the server that runs would give them."""
-        own_name = name.partition(SEPARATOR)[2]  # behind the name of the server
+        """Return the default settings of a tool, such as a server that runs would give it.
+
+        The own name of the tool is not recorded. Usually it is in the name for the model, behind
+        that of the server.
+        """
+        own_name = name.partition(SEPARATOR)[2]
         return {
             "source": f"{self.name}.{own_name}",
             "toolset": self.name,
