@@ -28,10 +28,10 @@ from jp_nb.mcp.tool_definitions.definitions import (
     McpDefinition,
     ServerDefinitions,
     find_changes,
-    format_instructions,
     read_definitions,
-    read_hints,
 )
+from jp_nb.mcp.tool_definitions.server_instructions import format_instructions
+from jp_nb.mcp.tool_definitions.tool_hints import read_hints
 from jp_nb.mcp.tool_definitions.tool_names import may_be_name
 from jp_nb.mcp.transports.launches import StdioLaunch
 from jp_nb.text import MAX_LISTED_LINES, one_line

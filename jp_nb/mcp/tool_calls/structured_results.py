@@ -14,11 +14,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.json_writing import compact_json
-from jp_nb.mcp.tool_definitions.definitions import format_problems
 from jp_nb.text import one_line
 from jp_nb.toolkit.question_types.server_schema_checks import (
     find_property_problems,
     find_schema_problem,
+    format_problems,
 )
 
 _BREAKS_SCHEMA: Final = "[The structured content does not fit the output schema of the tool: {}]"

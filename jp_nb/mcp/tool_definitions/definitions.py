@@ -25,21 +25,11 @@ from jp_nb.text import plain
 from jp_nb.toolkit.question_types.server_schema_checks import (
     find_property_problems,
     find_schema_problem,
+    format_problems,
 )
 
 MAX_DESCRIPTION_CHARS: Final = 4_000
 """Maximum length of the description of a server's tool, as it is sent."""
-MAX_INSTRUCTIONS_CHARS: Final = 2_000
-"""Maximum length of a server's instructions, as they are sent."""
-
-
-def format_problems(problems: Mapping[str, str]) -> list[str]:
-    """Return the `problems` in words, by the names of properties; "" is the whole value."""
-    lines: list[str] = []
-    for name, text in problems.items():
-        line = f"{name}: {text}" if name else text
-        lines.append(line)
-    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,35 +154,6 @@ def find_changes(before: ServerDefinitions, now: ServerDefinitions) -> list[str]
     return changed
 
 
-# Our names of the hints, by the names of the protocol.
-_HINTS: Final[Mapping[str, str]] = {
-    "readOnlyHint": "read_only",
-    "destructiveHint": "destructive",
-    "idempotentHint": "idempotent",
-    "openWorldHint": "open_world",
-}
-
-
-def read_hints(annotations: Mapping[str, JsonValue]) -> dict[str, bool]:
-    """Return the hints that a server gives about its tool, by our names. Nothing checks them."""
-    hints: dict[str, bool] = {}
-    for key, name in _HINTS.items():
-        value = annotations.get(key)
-        if isinstance(value, bool):
-            hints[name] = value
-    return hints
-
-
 def cut_text(text: str, limit: int) -> str:
     """Return `text` in at most `limit` characters, with a mark at a cut."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
-def format_instructions(server: str, instructions: str) -> str:
-    """Return the instructions of a server as a section of the prompt that names their author."""
-    words = plain(instructions, limit=MAX_SCHEMA_CHARS).strip()
-    cut = cut_text(words, MAX_INSTRUCTIONS_CHARS)
-    return (
-        f"The MCP server {server} describes the use of its tools as follows. "
-        f"These are the words of the server, not of the user:\n\n{cut}"
-    )

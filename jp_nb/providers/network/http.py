@@ -224,6 +224,16 @@ class HttpClient:
         method = "GET" if content is None else "POST"
         return await self._fetch_json(method, url, content, self._make_headers(headers))
 
+    async def fetch_optional(self, url: str, body: JsonValue = None) -> JsonValue:
+        """Return the JSON at `url` as `fetch` does, or None after an error.
+
+        Use it for details without which the result is still useful.
+        """
+        try:
+            return await self.fetch(url, body)
+        except ProviderError:
+            return None
+
     async def upload(
         self, url: str, content: bytes, *, name: str, fields: Mapping[str, str]
     ) -> JsonValue:

@@ -14,7 +14,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelInfo
-from jp_nb.errors import ProviderError
 from jp_nb.json_values import as_object
 from jp_nb.providers.network.http import HttpClient
 from jp_nb.providers.network.model_fields import (
@@ -53,7 +52,7 @@ async def add_all_ollama_details(
 
     async def add_details(model: ModelInfo) -> ModelInfo:
         async with semaphore:
-            shown = await fetch_optional(http, f"{base}/api/show", {"model": model.id})
+            shown = await http.fetch_optional(f"{base}/api/show", {"model": model.id})
         return _add_ollama_details(model, shown)
 
     async with asyncio.TaskGroup() as group:
@@ -95,11 +94,3 @@ def add_llamacpp_properties(model: ModelInfo, props: JsonValue) -> ModelInfo:
         inputs=tuple(kind for kind, has in kinds.items() if has is True) or model.inputs,
         tools=read_model_flag(capabilities.get("supports_tools")),
     )
-
-
-async def fetch_optional(http: HttpClient, url: str, body: JsonValue = None) -> JsonValue:
-    """Return the JSON at `url`, or None after an error: the list is useful without details."""
-    try:
-        return await http.fetch(url, body)
-    except ProviderError:
-        return None

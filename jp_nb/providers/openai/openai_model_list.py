@@ -41,7 +41,6 @@ from jp_nb.providers.openai.local_model_details import (
     OLLAMA_LIST,
     add_all_ollama_details,
     add_llamacpp_properties,
-    fetch_optional,
 )
 
 
@@ -81,7 +80,7 @@ async def list_chat_completions_models(
         listed = await collect_pages(iter_pages())
         # llama.cpp's own API has further facts of the model that it runs.
         if local == "llamacpp" and len(listed.models) == 1:
-            properties = await fetch_optional(http, f"{base}/props")
+            properties = await http.fetch_optional(f"{base}/props")
             return ModelList((add_llamacpp_properties(listed.models[0], properties),))
         return listed
 

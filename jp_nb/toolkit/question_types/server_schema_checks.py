@@ -77,6 +77,15 @@ def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dic
     return problems
 
 
+def format_problems(problems: Mapping[str, str]) -> list[str]:
+    """Return the `problems` in words, by the names of properties; "" is the whole value."""
+    lines: list[str] = []
+    for name, text in problems.items():
+        line = f"{name}: {text}" if name else text
+        lines.append(line)
+    return lines
+
+
 def _describe_misfit(error: ValidationError) -> str:
     if error.validator == "format":
         return f"expected the format {excerpt(error.validator_value)}"
