@@ -33,7 +33,7 @@ DECISION_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "edit": "approval of an edit of the cell {}",
     "plan": "approval of the plan of a turn ({})",
 }
-"""Descriptions of decisions by kind, for the name of the tool. Questions have their own text."""
+"""Descriptions of decisions by kind; `{}` is their `tool`. Questions have their own text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,7 +253,7 @@ def _execute(
             kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
             raise UsageError(f"the kernel {kernel!r} of {path.name} does not start: {exc}") from exc
         except CellExecutionError as exc:
-            failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
+            failure = execution.make_cell_failure(exc)
         except DeadKernelError:
             failure = execution.make_kernel_failure()
         except BaseException:  # the outputs so far are not lost, whatever happened
@@ -279,11 +279,3 @@ def _execute(
                 remove_written(JournalFolder(), written, notebook=str(path))
 
     return failure
-
-
-def _find_last_executed(notebook: Any) -> int | None:
-    """Return the index of the cell with the largest execution count."""
-    counts = [cell.get("execution_count") or 0 for cell in notebook.cells]
-    if not counts:
-        return None
-    return max(range(len(counts)), key=lambda index: (counts[index], index))

@@ -80,7 +80,7 @@ class NotebookFrontEnd:
         self.prompter.cell_ends()
 
     def cell_interrupted(self) -> None:
-        """Ask nothing more in the cell, whose threads still run a turn."""
+        """Show no further prompt in the cell: it has ended, but another thread runs a turn."""
         self.prompter.cell_interrupted()
 
     def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:

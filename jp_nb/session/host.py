@@ -192,7 +192,7 @@ class FrontEnd(Protocol):
         """Close open prompts: none outlives its cell."""
 
     def cell_interrupted(self) -> None:
-        """Let the prompter ask nothing more: the cell has ended, the turn of a thread has not."""
+        """Show no further prompt in the cell: it has ended, but another thread runs a turn."""
 
 
 class Host(Protocol):

@@ -304,6 +304,7 @@ def test_cell_whose_request_is_unknown_needs_no_exchange(path: Path, check: Chec
     for source in (
         "%%jp\nAbout {{place}}.",
         "%%jp --each rows\nAbout {place}.",
+        "%%jp --each=rows\nAbout {place}.",
         "print('%%jp')",
         "",
         "%%jp\n\n",

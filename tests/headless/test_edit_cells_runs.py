@@ -369,6 +369,20 @@ def test_cell_that_runs_in_the_turn_has_its_outputs_and_its_place_in_the_history
     assert "ZeroDivisionError" in content
 
 
+@pytest.mark.req("CELL-24")
+def test_failed_cell_is_named_also_after_a_cell_that_ran_in_its_turn(tmp_path: Path) -> None:
+    ask = "jp.query('Tidy up.', model='scripted/edits', cfg='conversation.toolsets.cells=true')"
+    fails = f"import jp_nb as jp\n{ask}\n1 / 0"
+    path = write_cells(tmp_path / "in.ipynb", "%load_ext jp_nb", fails)
+    edit = {"op": "insert", "source": "print('in the turn')", "run": True}
+    write_script(tmp_path, "edit_cells", {"edits": [edit], "why": "It is untidy."})
+    (tmp_path / "decided.toml").write_text(APPLY_ALL, encoding="utf-8")
+    result = run_notebook(path, answers=tmp_path / "decided.toml", run_inserted=True)
+    assert [cell.execution_count for cell in result.notebook.cells] == [1, 2, 3]
+    assert result.failure is not None
+    assert (result.failure.cell, result.failure.name) == (1, "ZeroDivisionError")
+
+
 def test_outputs_that_a_cell_in_the_turn_has_cleared_do_not_count_for_its_limit(
     tmp_path: Path,
 ) -> None:

@@ -3,6 +3,9 @@
 `AssistantOverrides` are the same settings for a separate task, such as the answer to a question.
 A *section* is one part of the system prompt. `system_texts.py` makes the texts for the model.
 
+`base.py` has the types of settings, and explains forms: `TABLE_OR_PLAIN_FORM` marks a setting that
+is a table or a plain value.
+
 Source: `docs/configuration.md`.
 """
 

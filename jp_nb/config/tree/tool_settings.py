@@ -4,6 +4,9 @@ They are in `conversation.tools.NAME`; `*` has the defaults of all tools. The ta
 modules of their own are `command` (`command_settings.py`), `style` (`tool_display_settings.py`),
 and `access` (`access_settings.py`).
 
+`base.py` has the types of settings, and explains forms: `TABLE_OR_PLAIN_FORM` marks a setting that
+is a table or a plain value.
+
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
 

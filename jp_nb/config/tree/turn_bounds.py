@@ -44,7 +44,7 @@ class TurnBound:
     | `turn` | `@3` | number of the turn itself, counted from 0: here 2 |
     | `from_end` | `-3` | number of turns before the last |
     | `duration` | `5h` | seconds |
-    | `last` | `last-compaction` | none: the bound is the turn after the newest compaction |
+    | `last` | `last`, `last-compaction` | none: the turn after the newest compaction |
     """
 
     kind: BoundKind

@@ -132,7 +132,8 @@ def _find_request(cell: Any) -> str:
 
     first_line, _, request = source.strip().partition("\n")
     words = first_line.split()
-    if words[:1] != [MAGIC] or EACH_OPTION in words:  # the text of `--each` is a template
+    options = [word.partition("=")[0] for word in words]  # `--each=rows` or `--each rows`
+    if words[:1] != [MAGIC] or EACH_OPTION in options:  # the text of `--each` is a template
         return ""
     return request.strip()
 

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, Final, Literal
 
 from jupyter_core.utils import ensure_async
-from nbclient.exceptions import DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from jp_nb.headless.kernels.cell_ends import CellEnd, CellEnds, CellFailure
 from jp_nb.headless.kernels.kernel_client import KernelBounds, KernelClient
@@ -279,11 +279,16 @@ class Execution:
         may_fail = isinstance(tags, list) and RAISES in tags
 
         if self.overrun is not None or (is_error and not may_fail):
+            self._ends.blame_running_cell()
             self._ends.end("failed")
         else:
             self._ends.end("passed")
 
     # --- the result ------------------------------------------------------------------------------
+
+    def make_cell_failure(self, error: CellExecutionError) -> CellFailure:
+        """Return the failure of a run that ended with the `error` of a cell."""
+        return CellFailure(self._ends.failed_cell, error.ename, error.evalue)
 
     def make_time_failure(self) -> CellFailure | None:
         """Return the failure of a run that exceeded a limit; None if it did not."""

@@ -186,7 +186,11 @@ class ToolServer:
     async def _call(
         self, client: Client, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Run a tool until it asks nothing more, or return the questions to a modern client."""
+        """Run a tool until it asks nothing more.
+
+        A client of the protocol 2026-07-28 (`is_modern`) gets the questions as the result, and
+        calls again with the answers. Others are asked while the call waits.
+        """
         host = await self._wait_for_host()
         state = QuestionState()
         if params.request_state is not None:

@@ -1,4 +1,4 @@
-"""The tools that run in a turn, and the output that they show below and in the turn.
+"""The output of the tools that run in a turn: displays, printed text, and images of results.
 
 A *batch* consists of the tool calls of one response of the model (`call_batch.py`). A *function* of
 a tool runs on the cell's thread, and occupies it. Three kinds of output are handled here:

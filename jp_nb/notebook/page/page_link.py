@@ -4,7 +4,9 @@ Three threads use it: the cell's thread, the sending thread (`page_sender.py`), 
 control thread, which receives (`page_receiver.py`). `lock` is their one lock. Send messages outside
 of it, because a thread that holds the lock of a cell's outputs may wait for `lock`.
 
-The kernel keeps the record in one page, the *followed* one (`followed_page.py`).
+A page tells its state in the message `hello`: when the comm opens, after a change, and when the
+kernel asks for it with `pull`. The kernel keeps the record in one page, the *followed* one
+(`followed_page.py`).
 
 Source: `docs/protocol.md`.
 """

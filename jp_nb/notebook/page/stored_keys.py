@@ -55,7 +55,7 @@ class StoredKeys:
 
     @classmethod
     def read(cls, keys: Mapping[str, JsonValue], carriers: JsonObject) -> StoredKeys:
-        """Read the keys and carriers that a page says in `hello`.
+        """Read the keys and carriers of a page, which are in its message `hello`.
 
         Damaged carriers are not moved into `jp`, so they stay in the notebook.
         """

@@ -78,6 +78,7 @@ class DirectiveDraft(Draft):
         if text in ("NONE", "WORKSPACE"):
             self.reset()
             if text == "WORKSPACE":
+                # All settings of the files, also with a model if they name none.
                 settings = with_model(merge_layers(self._files.load_layers()))
                 self.add_from(None, Change(to_store(settings)))
             return

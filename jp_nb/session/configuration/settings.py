@@ -229,7 +229,7 @@ class Settings:
         return select_changes(change, lambda path: path not in own_paths)
 
     def record_change(self, change: Change) -> None:
-        """Record `change`, which no file and no assignment of the user is the source of.
+        """Record a `change` that comes from neither a file nor an assignment of the user.
 
         Raises:
             ConfigError: The configuration is not valid with it. Nothing is recorded.

@@ -1,8 +1,9 @@
 """Import answers into the question log: `%jp qna import FILE`, and the table of earlier versions.
 
-Earlier versions kept the answers of a workspace in a table, `.jp/qna.csv`. `answer_tables.py` reads
-its rows. Rows that the log already has are not written, so an interrupted import can be repeated.
-Each import returns a report for the user.
+Earlier versions kept the answers of a workspace in a table, `qna.csv` in the folder of the log.
+`QuestionLog.migrate_table` imports and renames it without a request of the user, so its answers are
+not trusted. `answer_tables.py` reads its rows. Rows that the log already has are not written, so an
+interrupted import can be repeated. Each import returns a report for the user.
 
 Source: `docs/record.md`.
 """

@@ -77,8 +77,8 @@ class TurnAttachments:
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         layer_name = None
         file = None
-        # Layers are the weakest first. The first one with the URL adds it: an equal one of a later
-        # layer is dropped.
+        # The weakest layer is the first. The first one with the URL adds it: an equal URL of a
+        # later layer is dropped.
         for layer in self._files.load_layers():
             if error.url in _list_attachments(layer):
                 layer_name = layer.name

@@ -1,4 +1,4 @@
-"""Open the models for `jp.complete` and its relatives, from any thread.
+"""Open the models for `jp.complete`, `jp.complete_all`, and `%%jp --each`, from any thread.
 
 Their requests are no turns of a conversation. In a notebook, they use the settings of the active
 conversation nevertheless (`session_models.py`). In a Python program or a worker process, the

@@ -131,7 +131,8 @@ class TurnDrafter:
 
         Sources are asked twice:
 
-        - before the draft, for the tools that `-t NAME` switches: it needs to know their names;
+        - before the draft, for the tools that `-t NAME` switches: it needs to know their names.
+          `-T NAME` alone asks no source, and only uses the tools that were found before;
         - after it, because the changed settings may use other sources. If they find new tools, the
           draft is made again.
         """

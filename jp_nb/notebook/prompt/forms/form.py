@@ -38,8 +38,10 @@ log = logging.getLogger(__name__)
 class Form(PromptForm):
     """The form of any prompt.
 
-    The base class handles messages and deadlines. It calls `_is_busy`, `_expire`, and
-    `_handle_module`, and runs the `_actions` of the current screen.
+    The base class handles messages and deadlines, and runs the `_actions` of the current screen. It
+    calls `_is_busy` and `_expire` when the time for an answer is over: a user who is entering
+    something gets more. It has the parts `_hidden` and `_note`, and sets `_writing` while the user
+    is in a text box, and `_over` once the form is closed.
 
     `FormDraft` knows no widgets. Each input may change its `screen` and the number `step`, which
     counts the displays. Once the prompt has ended, it has the `end`.

@@ -34,11 +34,13 @@ from jp_nb.toolkit.question import FormAnswer
 class FormPage:
     """One page of a form. It keeps its content while other pages are visible.
 
-    After each change by the user it calls `changed`: with True, or with False if the last click
-    already reported it. With `in_form`, the prompt is a form, where no control answers at once.
+    A click on a button has a message with the state of each control. `read_and_keep` returns the
+    input of the page (`PageInput`): an answer, a problem, or neither if the question stays open.
 
-    A click has a message with the state of each control. `read_and_keep` returns the input
-    of the page (`PageInput`): an answer, a problem, or neither if the question stays open.
+    The page calls `changed` after each change of a control: with True for new input, and with False
+    for the late update of a widget whose state the last click already had.
+
+    With `in_form`, it is a page of a form, where no control answers at once.
 
     Attributes:
         fields: One field for each answer; empty for a decision.
@@ -75,6 +77,7 @@ class FormPage:
         if isinstance(kind, FormAnswer):
             self._form = kind
 
+        # Fields of one page need their names, and a button that sends them together.
         named = self._form is not None
         for question in prompt.fields:
             self.fields.append(FormField(question, changed, named=named, in_form=in_form or named))

@@ -1,5 +1,8 @@
 """Dialogues on stdin for a question with a typed text: one line, or the lines of code.
 
+`parse` of a `StdinDialogue` gets each typed line. It returns the answer, the reason why the line is
+none, or the dialogue of the next line, which is then *inner*.
+
 Source: `docs/prompts.md`.
 """
 
@@ -161,13 +164,13 @@ def _format_lines_above(draft: EditableText, lines: Iterable[str]) -> list[str]:
 
 
 def format_caption(kind: AnswerType) -> str:
-    """Return the words before the cursor: what the user may type."""
+    """Return the accepted input in words, as the text before the cursor."""
     wanted = prompt_text.describe_expected(kind)
     return f"{wanted[:1].upper()}{wanted[1:]}"
 
 
 def format_typing_hint(kind: AnswerType, *, suggests: bool = False) -> str:
-    """Return what the user may type. If the dialogue `suggests` a text, `=` sends it."""
+    """Return a request for valid input. If the dialogue `suggests` a text, `=` sends it."""
     ways = [prompt_text.describe_expected(kind)]
     if suggests:
         ways.append(f"{UNCHANGED} for the suggested text")
