@@ -34,10 +34,12 @@ from jp_nb.json_schema import Schema
 from jp_nb.providers.batch_api import WholeAnswers
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.http import HttpClient
+from jp_nb.providers.network.server_urls import is_local
 from jp_nb.providers.network.token_counts import NO_COUNT, CountQuery, fetch_token_count
 from jp_nb.providers.request_parts.attachment_parts import FormattedAttachments
 from jp_nb.providers.request_parts.first_head import keep_first_head
-from jp_nb.providers.request_parts.media_rules import MediaRules, name_medium
+from jp_nb.providers.request_parts.media_filter import name_medium
+from jp_nb.providers.request_parts.media_rules import MediaRules
 from jp_nb.providers.request_parts.omission_reports import OmissionReports, Omitted
 from jp_nb.providers.request_parts.prefix_watch import PrefixWatch
 from jp_nb.providers.request_parts.refused_changes import is_refused_change
@@ -53,7 +55,6 @@ from jp_nb.providers.response_parts.prompt_cuts import (
     MIN_SENT_TOKENS,
     advise_context,
     count_least_tokens,
-    is_local,
     watch_prompt,
 )
 from jp_nb.providers.response_parts.stream_decoder import Decoder, StreamDecoder, WireObject

@@ -569,6 +569,9 @@ async def test_progress_is_one_line_at_most_four_times_a_second_and_not_recorded
         (("x", float("nan"), 1), "x"),
         (("x", 1, float("inf")), "1: x"),
         (("x", 5, 2), "5 of 2, 100%: x"),
+        (("bytes", 1_258_291, 5_242_880), "1258291 of 5242880, 24%: bytes"),
+        ((None, 0.5, 2.0), "0.5 of 2, 25%"),
+        ((None, 1e300, None), "1e+300"),
     ],
 )
 async def test_progress_is_shown_with_its_share(progress: Any, text: str) -> None:

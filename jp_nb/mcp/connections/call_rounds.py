@@ -18,9 +18,9 @@ from typing import Final
 from jp_nb.mcp.errors import ServerError
 from jp_nb.mcp.exchange import CallRequest, InputRequired, ServerResult
 
-MAX_CALL_ROUNDS = 10
+MAX_CALL_ROUNDS: Final = 10
 """Rounds of a call; a further one is an error."""
-MAX_ROUNDS_S = 3600.0
+MAX_ROUNDS_S: Final = 3600.0
 """Seconds from the first request of a call to its last round."""
 _FIRST_DELAY_S: Final = 0.05
 """Pause before a server that is not ready gets the request again. Further pauses are each twice as

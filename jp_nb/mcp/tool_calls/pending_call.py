@@ -28,6 +28,7 @@ from jp_nb.mcp.tool_calls.progress import ProgressLine
 from jp_nb.mcp.tool_calls.pushed_questions import PushedQuestions
 from jp_nb.mcp.tool_calls.question_round import Round
 from jp_nb.mcp.tool_calls.results import read_result
+from jp_nb.text import upper_first
 from jp_nb.toolkit.outcome import Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
@@ -178,7 +179,7 @@ class PendingCall:
             return self._begin_round(Round("addresses", self._questions, addresses))
 
         self._progress.stop()
-        return ToolFailure(_capitalize(str(error)))
+        return ToolFailure(upper_first(str(error)))
 
     @property
     def _may_repeat(self) -> bool:
@@ -285,7 +286,3 @@ def _read_addresses(data: JsonValue) -> list[ServerQuestion]:
         text = message if isinstance(message, str) else ""
         questions.append(ServerQuestion(key, "url", text, None, url))
     return questions
-
-
-def _capitalize(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

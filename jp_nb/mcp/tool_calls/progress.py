@@ -31,9 +31,14 @@ def _format_share(done: float, total: float | None) -> str:
     if not math.isfinite(done):
         return ""
     if total is None or not math.isfinite(total) or total <= 0:
-        return f"{done:g}"
+        return _format_number(done)
     share = max(0.0, min(1.0, done / total))
-    return f"{done:g} of {total:g}, {share:.0%}"
+    return f"{_format_number(done)} of {_format_number(total)}, {share:.0%}"
+
+
+def _format_number(number: float) -> str:
+    """Return a number without an exponent if it has at most 15 digits, such as a size in bytes."""
+    return f"{number:.0f}" if 1e5 <= abs(number) < 1e15 else f"{number:g}"
 
 
 class ProgressLine:
@@ -45,7 +50,7 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] | None = None
-        self._next_at = -math.inf  # time of the loop from which on the line may be updated
+        self._next_at = -math.inf  # earliest time of the loop for the next update
         self._latest: Progress | None = None  # the last report, perhaps not shown yet
         self._timer: asyncio.TimerHandle | None = None
 

@@ -66,6 +66,7 @@ class PushedQuestions:
         The question may belong to any of the running calls with these `titles`.
         """
         notes = [MAY_BELONG.format(", ".join(titles))] if titles else []
+        # Its form has no other question, so any id is free.
         question = self._questions.make(asked, set(), *notes)
         if question is None:
             return CANCEL

@@ -27,15 +27,15 @@ from jp_nb.providers.schemas.schema_expansion import (
     expand,
     expand_or_keep,
     is_composed,
-    split_types,
 )
 from jp_nb.providers.schemas.schema_keywords import CONSTRAINING, UNSUPPORTED
-from jp_nb.providers.schemas.schema_parts import find_undeclared, get_type_names, has_mixed_types
+from jp_nb.providers.schemas.schema_parts import find_undeclared, get_type_names
 from jp_nb.providers.schemas.schema_rewriter import (
     SchemaRewriter,
     has_divided_properties,
     has_two_alternatives,
 )
+from jp_nb.providers.schemas.type_lists import has_mixed_types, split_types
 from jp_nb.schema_loops import check_references, find_loop
 
 

@@ -19,7 +19,7 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema
 THOUGHT_SIGNATURE_KEY: Final = "google_thought_signature"
 """Metadata key of an entry for the signature of its reasoning."""
 MAX_REQUEST_CONTINUATIONS: Final = 5
-"""How often a response is continued that reached the limit of one request."""
+"""Maximum number of further requests for a response that reached the limit of one request."""
 
 
 class ContinuedDecoder(Decoder):

@@ -18,10 +18,10 @@ from jp_nb.providers.request_parts.attachment_parts import (
     IMAGE_AND_PDF_TYPES,
     encode_base64,
     format_attachment_name,
-    format_documents_xml,
     split_attachments,
 )
 from jp_nb.providers.request_parts.call_rules import GOOGLE_CALLS
+from jp_nb.providers.request_parts.documents_xml import format_documents_xml
 from jp_nb.providers.request_parts.first_head import REMOVED_TOOLS
 from jp_nb.providers.request_parts.head_changes import HeadChange
 from jp_nb.providers.request_parts.messages import Rendering

@@ -1,4 +1,4 @@
-"""Instructions for the user: how to choose a model, and how to set the key of its provider."""
+"""Instructions for the user, to choose a model and to set the key of its provider."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def format_key_statement(variable: str) -> str:
 
 
 def format_model_choices(llm: Llm) -> str:
-    """Return lines that tell how to choose a model, and which keys are set."""
+    """Return lines with the command for each provider, and the state of its key."""
     options: list[str] = []
     states: list[str] = []
     unset_variables: list[str] = []
@@ -48,7 +48,7 @@ def format_model_choices(llm: Llm) -> str:
 
 
 def _describe_access(settings: ProviderConfig) -> str:
-    """Return what a request to the provider needs: its key, or its server at an address."""
+    """Return the state of the provider's key; for a provider without one, its addresses."""
     variable = settings.api_key_env
     if variable is None:
         addresses = settings.DEFAULT_ADDRESSES

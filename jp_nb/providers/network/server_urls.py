@@ -1,11 +1,12 @@
-"""Addresses of servers: join a base and a path, and show an address without secrets.
+"""Addresses of servers: join a base and a path, recognize local ones, and hide their secrets.
 
 Source: `docs/providers.md`.
 """
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+import ipaddress
+from urllib.parse import unquote, urlsplit
 
 from jp_nb.config.secrets.replacements import NOT_SHOWN
 from jp_nb.config.secrets.secret_names import is_secret_name
@@ -23,6 +24,15 @@ def join_url(base: str, path: str) -> str:
             segments = segments[count:]
             break
     return "/".join([base, *segments])
+
+
+def is_local(url: str) -> bool:
+    """Return True if `url` is an address of this machine or of a private network."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:  # a name, such as `localhost` or `server.lan`
+        return "." not in host or host.endswith((".local", ".internal", ".lan"))
 
 
 def redact_url(url: str) -> str:

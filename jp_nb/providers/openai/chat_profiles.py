@@ -39,6 +39,7 @@ from jp_nb.providers.schemas.answer_schemas import AnswerSchema, pass_schema, su
 _EXTRAS: Final = frozenset(
     {"seed", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls"}
 )
+"""Parameters of the configuration that most servers accept unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Profile:
 
 
 _LOCAL_EXTRAS: Final = _EXTRAS | {"min_p", "repetition_penalty", "chat_template_kwargs"}
+"""Parameters that vLLM and LM Studio accept unchanged."""
 
 PROFILES: Final[Mapping[str, Profile]] = {
     profile.name: profile

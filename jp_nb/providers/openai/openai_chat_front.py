@@ -17,9 +17,9 @@ from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
     encode_base64,
     format_attachment_name,
-    format_documents_xml,
     split_attachments,
 )
+from jp_nb.providers.request_parts.documents_xml import format_documents_xml
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 from jp_nb.providers.schemas.answer_schemas import AnswerSchema, adapt_for_json_mode
 

@@ -75,13 +75,17 @@ def build_request_fields(
 def _format_text(
     request: ModelRequest, answer: AnswerSchema | None, local: Local | None
 ) -> WireMessage:
-    """Return the member `text`, with the form of the answer; none if nothing is set."""
+    """Return the member `text`, with the form and the verbosity of the answer; {} without both.
+
+    llama.cpp gets the form in the member `response_format` instead.
+    """
     fields: WireMessage = {}
     text: WireMessage = {}
 
     if answer is not None:
         text["format"] = format_text_format(answer)
-        if local == "llamacpp":  # it reads only the member of Chat Completions
+        # llama.cpp reads only the member of Chat Completions.
+        if local == "llamacpp":
             text_format = text.pop("format")
             form = {key: text_format[key] for key in ("name", "schema", "strict")}
             fields["response_format"] = {"type": text_format["type"], "json_schema": form}

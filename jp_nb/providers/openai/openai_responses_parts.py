@@ -19,10 +19,10 @@ from jp_nb.providers.request_parts.attachment_parts import (
     FormattedAttachments,
     encode_base64,
     format_attachment_name,
-    format_documents_xml,
     format_pdf_name,
     split_attachments,
 )
+from jp_nb.providers.request_parts.documents_xml import format_documents_xml
 from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 
 

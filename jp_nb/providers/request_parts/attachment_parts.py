@@ -8,9 +8,7 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 import base64
-import html
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,6 +59,14 @@ def split_attachments(
     return sent, omitted
 
 
+def as_image(attachment: Attachment) -> Image | None:
+    """Return an attached image or PDF as an `Image`; None for a text or another file."""
+    content = attachment.content
+    if isinstance(content, str) or attachment.media_type not in IMAGE_AND_PDF_TYPES:
+        return None
+    return Image(attachment.media_type, content, attachment.source)
+
+
 def advise_images(endpoint: Endpoint, media_types: frozenset[str]) -> str:
     """Return the advice for a user whose model may accept images; "" if they are sent."""
     if media_types >= IMAGE_TYPES:
@@ -82,42 +88,3 @@ def format_pdf_name(image: Image) -> str:
 def encode_base64(content: bytes) -> str:
     """Return `content` in Base64."""
     return base64.b64encode(content).decode("ascii")
-
-
-_MARKUP: Final = re.compile("[<>&]")
-"""Characters that have a meaning in XML."""
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML does not allow."""
-
-
-def format_documents_xml(attachments: Iterable[Attachment]) -> str:
-    """Return the text attachments as one XML text; "" if there are none.
-
-    Shape:
-        <documents>
-        <document>
-        <index>1</index>
-        <source>notes.md</source>
-        <content><![CDATA[a < b]]></content>
-        </document>
-        </documents>
-
-    Contents are escaped, so a text cannot end its own document. U+FFFD replaces characters that XML
-    does not allow, such as NUL.
-    """
-    documents = ""
-    texts = ((a.source, a.content) for a in attachments if isinstance(a.content, str))
-    for index, (source, text) in enumerate(texts, start=1):
-        name = html.escape(_NO_XML.sub("\ufffd", source), quote=False)
-        content = _NO_XML.sub("\ufffd", text)
-        if _MARKUP.search(content):
-            # `]]>` would end the section, so it is divided between two sections.
-            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
-
-        documents += (
-            f"<document>\n<index>{index}</index>\n"
-            f"<source>{name}</source>\n"
-            f"<content>{content}</content>\n</document>\n"
-        )
-
-    return f"<documents>\n{documents}</documents>" if documents else ""

@@ -86,9 +86,15 @@ def _digest(text: str, length: int = _DIGEST_CHARS) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-CHAT_CALLS: Final = CallRules(64, 64, id_chars="a-zA-Z0-9_.:-")  # Kimi's ids have `.` and `:`
-OPENAI_CHAT_CALLS: Final = CallRules(64, 40, id_chars="a-zA-Z0-9_.:-")
-MISTRAL_CALLS: Final = CallRules(64, 9, id_chars="a-zA-Z0-9", has_fixed_length=True)
-RESPONSES_CALLS: Final = CallRules(64, 64)
-ANTHROPIC_CALLS: Final = CallRules(128, 64, max_parameter_chars=64)
-GOOGLE_CALLS: Final = CallRules(64, 128, id_chars="a-zA-Z0-9_.:-", name_start="a-zA-Z_")
+# The rules of each API.
+_WIDE_ID_CHARS: Final = "a-zA-Z0-9_.:-"  # Kimi's ids have `.` and `:`
+CHAT_CALLS: Final = CallRules(max_name_chars=64, max_id_chars=64, id_chars=_WIDE_ID_CHARS)
+OPENAI_CHAT_CALLS: Final = CallRules(max_name_chars=64, max_id_chars=40, id_chars=_WIDE_ID_CHARS)
+MISTRAL_CALLS: Final = CallRules(
+    max_name_chars=64, max_id_chars=9, id_chars="a-zA-Z0-9", has_fixed_length=True
+)
+RESPONSES_CALLS: Final = CallRules(max_name_chars=64, max_id_chars=64)
+ANTHROPIC_CALLS: Final = CallRules(max_name_chars=128, max_id_chars=64, max_parameter_chars=64)
+GOOGLE_CALLS: Final = CallRules(
+    max_name_chars=64, max_id_chars=128, id_chars=_WIDE_ID_CHARS, name_start="a-zA-Z_"
+)

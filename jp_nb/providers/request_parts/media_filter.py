@@ -5,7 +5,8 @@ would have too many pages. The model reads, for example:
 
     [image: figure 1, image/png 640×480, not sent: this provider takes no images]
 
-The user gets a notice about the files in `omitted`.
+The user gets a notice about the files in `omitted`. `Image.noun` is `image` or `PDF`, and
+`Image.words` its name, type, and size.
 
 Source: `docs/providers.md` (images and PDFs).
 """
@@ -16,13 +17,12 @@ from collections.abc import Sequence
 
 from jp_nb.agent.provider import Attachment
 from jp_nb.images import Image
-from jp_nb.providers.request_parts.attachment_parts import IMAGE_TYPES, split_attachments
-from jp_nb.providers.request_parts.media_rules import (
-    MediaRules,
+from jp_nb.providers.request_parts.attachment_parts import (
+    IMAGE_TYPES,
     as_image,
-    format_omission,
-    name_medium,
+    split_attachments,
 )
+from jp_nb.providers.request_parts.media_rules import MediaRules
 from jp_nb.providers.request_parts.omission_reports import Omitted
 
 
@@ -57,7 +57,7 @@ class MediaFilter:
         for image in images:
             reason = self._find_omission(image, self._page_count)
             if reason:
-                lines.append(format_omission(image, reason))
+                lines.append(_format_omission_line(image, reason))
             else:
                 sent.append(image)
                 self._page_count += image.pages or 0
@@ -111,7 +111,7 @@ class MediaFilter:
 
             reason = self._find_omission(image, pages)
             if reason:
-                line = format_omission(image, reason)
+                line = _format_omission_line(image, reason)
                 sent.append(Attachment(attachment.source, "text/plain", line))
             else:
                 sent.append(attachment)
@@ -128,3 +128,13 @@ class MediaFilter:
         if reason:
             self.omitted.setdefault(name_medium(image), reason)
         return reason
+
+
+def _format_omission_line(image: Image, reason: str) -> str:
+    """Return the line that replaces `image` in a request."""
+    return f"[{image.noun}: {image.words}, not sent: {reason}]"
+
+
+def name_medium(image: Image) -> str:
+    """Return the name of an image or a PDF for the user."""
+    return f"{image.noun} ({image.words})"

@@ -1,7 +1,4 @@
-"""The rules of a model about images and PDFs, and the words for a file that a request omits.
-
-`Image.noun` is `image` or `PDF`, and `Image.words` its name, type, and size, such as
-`figure 1, image/png 640×480`.
+"""The rules of a model about images and PDFs, which decide about the files that requests omit.
 
 Source: `docs/providers.md` (images and PDFs).
 """
@@ -12,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from jp_nb.agent.provider import Attachment
 from jp_nb.images import Image
-from jp_nb.providers.request_parts.attachment_parts import IMAGE_AND_PDF_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +41,3 @@ class MediaRules:
         if not pages_before:
             return f"it has {pages} pages, and {limit}: select pages"
         return f"it has {pages} pages, and {limit}, of which {pages_before} are used: select pages"
-
-
-def as_image(attachment: Attachment) -> Image | None:
-    """Return an attached image or PDF as an `Image`; None for a text or another file."""
-    content = attachment.content
-    if isinstance(content, str) or attachment.media_type not in IMAGE_AND_PDF_TYPES:
-        return None
-    return Image(attachment.media_type, content, attachment.source)
-
-
-def format_omission(image: Image, reason: str) -> str:
-    """Return the line that replaces `image` in a request."""
-    return f"[{image.noun}: {image.words}, not sent: {reason}]"
-
-
-def name_medium(image: Image) -> str:
-    """Return the name of an image or a PDF for the user."""
-    return f"{image.noun} ({image.words})"

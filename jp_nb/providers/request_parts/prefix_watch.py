@@ -20,8 +20,9 @@ from jp_nb.providers.request_parts.request_body import RequestBody
 MAX_WATCHED_CONVERSATIONS: Final = 4
 NOTABLE_LOSS: Final = 0.05
 """Smallest part of the previous request whose loss is reported."""
-MIN_CACHED_CHARS: Final = 4096
-"""Smallest loss that is reported. Providers cache beginnings of 1,024 tokens and more."""
+MIN_CACHED_BYTES: Final = 4096
+"""Smallest loss that is reported. Providers cache beginnings of 1,024 tokens and more, with
+about four bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class PrefixWatch:
         self._last_requests: dict[str, _SentRequest] = {}  # by conversation; the oldest first
 
     def compare(self, request: ModelRequest, body: RequestBody) -> PrefixLoss | None:
-        """Return what the `body` of `request` lost of the previous one, if it is much.
+        """Return the loss of the `body` of `request` against the previous one, if it is large.
 
         None if the user knows of the loss: the messages were removed, or compacted.
         """
@@ -73,15 +74,15 @@ class PrefixWatch:
 def _measure_loss(
     before: RequestBody, after: Sequence[BodyPart], *, changed: str = ""
 ) -> PrefixLoss | None:
-    """Return what a request with the parts `after` lost of the beginning of `before`.
+    """Return the part of the beginning of `before` that a request with the parts `after` lost.
 
     None if it lost less than a twentieth, or less than the smallest beginning that is cached.
-    `changed` names what has changed; "" for the first part that differs.
+    `changed` names the cause of the loss; "" for the name of the first part that differs.
     """
     # `kept` of `total` bytes are the same at the beginning of both.
     shared = compare_parts(before.list_parts(), after)
     lost = shared.total - shared.kept
 
-    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_CHARS:
+    if lost <= NOTABLE_LOSS * shared.total or lost < MIN_CACHED_BYTES:
         return None
     return PrefixLoss(shared.percent, changed or shared.part)

@@ -21,7 +21,7 @@ from jp_nb.errors import ProviderError
 from jp_nb.image_headers import PDF
 from jp_nb.images import Image
 from jp_nb.providers.network.errors import MEDIA_FAILURES
-from jp_nb.providers.request_parts.media_rules import as_image
+from jp_nb.providers.request_parts.attachment_parts import as_image
 from jp_nb.text import one_line
 
 MAX_REFUSAL_CHARS: Final = 200

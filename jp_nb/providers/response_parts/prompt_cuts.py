@@ -9,12 +9,10 @@ https://github.com/ggml-org/llama.cpp/tree/master/tools/server.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Final
-from urllib.parse import urlsplit
 
 from jp_nb.agent.provider_events import Finished, PromptCut, ProviderEvent, Usage
 
@@ -36,15 +34,6 @@ _OTHER: Final = (
     "context length of LM Studio."
 )
 _COMPACT: Final = "Or shorten the conversation: `%jp compact`."
-
-
-def is_local(url: str) -> bool:
-    """Return True if `url` is an address of this machine or of a private network."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:  # a name, such as `localhost` or `server.lan`
-        return "." not in host or host.endswith((".local", ".internal", ".lan"))
 
 
 def advise_context(software: str) -> str:

@@ -1,4 +1,4 @@
-"""Write out a JSON schema that refers to others: references, `allOf`, and lists of types.
+"""Write out a JSON schema that refers to others: references, and `allOf`.
 
 For example, `{"$ref": "#/$defs/City", "description": "Here"}` becomes the keywords of `City` with
 this description, because APIs reject keywords next to `$ref`. The expansion is shallow: schemas
@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic import JsonValue
-
 from jp_nb.json_schema import DEFINITIONS, Schema, resolve_reference
 from jp_nb.json_values import JsonObject
-from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS, TYPE_OF_KEYWORD
-from jp_nb.providers.schemas.schema_parts import get_all_of, has_mixed_types
+from jp_nb.providers.schemas.schema_keywords import ANNOTATION_KEYWORDS
+from jp_nb.providers.schemas.schema_parts import get_all_of
 
 MAX_EXPANSIONS: Final = 64
 """Maximum depth of references that are expanded inside each other."""
@@ -105,33 +103,3 @@ def _merge_schemas(members: Iterable[Schema | None]) -> JsonObject | None:
                 return None
 
     return merged
-
-
-def split_types(schema: Schema) -> Schema:
-    """Return `schema` with an `anyOf` instead of a list of types that contains object or array.
-
-    Returns `schema` unchanged if it has no such list, or other alternatives.
-    """
-    types = schema.get("type")
-    if not isinstance(types, list) or not has_mixed_types(schema):
-        return schema
-
-    if len(types) == 1:
-        return {**schema, "type": types[0]}
-
-    if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
-        return schema
-
-    shared = {key: value for key, value in schema.items() if key not in ("type", *TYPE_OF_KEYWORD)}
-    alternatives: list[JsonValue] = [_select_type(schema, type_name) for type_name in types]
-
-    return {**shared, "anyOf": alternatives}
-
-
-def _select_type(schema: Schema, type_name: JsonValue) -> JsonObject:
-    """Return the part of `schema` that constrains values of one type."""
-    type_of_keywords = "number" if type_name == "integer" else type_name
-    own = {
-        key: value for key, value in schema.items() if TYPE_OF_KEYWORD.get(key) == type_of_keywords
-    }
-    return {"type": type_name, **own}

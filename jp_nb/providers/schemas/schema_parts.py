@@ -18,12 +18,6 @@ def get_type_names(schema: Schema) -> set[JsonValue]:
     return set(types) if isinstance(types, list) else {types}
 
 
-def has_mixed_types(schema: Schema) -> bool:
-    """Return True if `type` is a list with object or array, which APIs do not enforce."""
-    is_list = isinstance(schema.get("type"), list)
-    return is_list and not get_type_names(schema).isdisjoint({"object", "array"})
-
-
 def get_property_schemas(schema: Schema) -> JsonObject:
     """Return a copy of the schemas under `properties`, by name."""
     properties = schema.get("properties")

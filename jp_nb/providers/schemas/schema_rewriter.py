@@ -30,7 +30,6 @@ from jp_nb.providers.schemas.schema_expansion import (
     expand,
     expand_or_keep,
     is_composed,
-    split_types,
 )
 from jp_nb.providers.schemas.schema_keywords import (
     ANNOTATION_KEYWORDS,
@@ -45,8 +44,8 @@ from jp_nb.providers.schemas.schema_parts import (
     get_property_schemas,
     get_required,
     get_type_names,
-    has_mixed_types,
 )
+from jp_nb.providers.schemas.type_lists import has_mixed_types, split_types
 
 _STABLE_REFERENCE: Final = re.compile(rf"#(/properties/{WRAPPER_KEY}|/(\$defs|definitions)/[^/]+)?")
 """References whose targets the rewriter does not move: the root, a definition, and the schema that
