@@ -23,22 +23,25 @@ from jp_nb.headless.kernels.time_limits import read_seconds
 from jp_nb.jsonschema_import import delay_parsers
 
 RUN_COMMAND = "batch.batch_command:run"
-_FLAG: dict[str, Any] = {"action": "store_true"}
-_FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
-"""Options of `add_argument` for an option without a value, and for the path of a file."""
 BROKEN_PIPE_EXIT_CODE = 128 + 13  # exit code of a command that SIGPIPE ended, as in a shell
+
+# Arguments of argparse's `add_argument`.
+_FLAG: dict[str, Any] = {"action": "store_true"}  # for an option without a value
+_FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}  # for the path of a file
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    It is 0 on success, 1 on failure, 2 for wrong arguments, and 130 after Ctrl+C.
+    It is 0 on success, 1 on failure, 2 for wrong arguments, 130 after Ctrl+C, and 141 if the reader
+    of the output is gone.
     """
     try:
         options = parse_arguments(arguments)
         # The command as `module:function`, with the module in `jp_nb`.
         module, _, function = options.command.partition(":")
-        with exit_on_interrupt(), delay_parsers():  # nbformat loads jsonschema
+        # Most commands import nbformat, which imports jsonschema with its slow parsers.
+        with exit_on_interrupt(), delay_parsers():
             commands = import_module(f"jp_nb.{module}")
         command: Callable[[argparse.Namespace], int] = getattr(commands, function)
         return command(options)

@@ -8,14 +8,16 @@ The exact form has two notations:
 A character is *confusable* if it looks like another one, such as a slash of mathematics. Each kind
 of text has its function:
 
-    escape_invisible  JSON and arguments, in one line
+    escape_invisible  JSON and arguments, in one line; `format_exact_json` makes the JSON
     spell_invisible   names and labels, in one line
     spell_lines       code, line by line
     spell_editable    the text in an edit box; `unspell` reads it
     spell_prose       questions and plans, which may have emoji
     spell_hidden      files of the project: only characters that hide something are spelled
+    format_user_name  names of users, as they are or as JSON
 
-For text that is only read, `text.py` is enough.
+`make_lookalike_key` finds texts that look alike. `force_left_to_right` keeps the order of
+characters in a console. For text that is only read, `text.py` is enough.
 """
 
 from __future__ import annotations
@@ -77,6 +79,11 @@ def escape_invisible(text: str) -> str:
     JSON text stays JSON text with the same meaning.
     """
     return _escape(text, _escape_json)
+
+
+def format_exact_json(value: JsonValue) -> str:
+    """Return `value` as JSON in exact form: invisible and confusable characters are escaped."""
+    return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
 def spell_invisible(text: str) -> str:
@@ -272,8 +279,3 @@ def _spell_match(match: re.Match[str]) -> str:
 
 def _spell_in_line(char: str) -> str:
     return "⇥\t" if char == "\t" else _spell(char)
-
-
-def format_exact_json(value: JsonValue) -> str:
-    """Return `value` as JSON in exact form: invisible and confusable characters are escaped."""
-    return escape_invisible(json.dumps(value, ensure_ascii=False))

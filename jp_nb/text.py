@@ -4,6 +4,8 @@
     Markdown-escaped   one line of plain text without markup
 
 For a decision, a text must not look like another one: see `exact_form.py`.
+
+`upper_first`, `lower_first`, and `pluralize` adapt words to their place in a sentence.
 """
 
 from __future__ import annotations
@@ -65,21 +67,6 @@ def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text
 
 
-def upper_first(text: str) -> str:
-    """Return `text` with a capital letter at its beginning, as an error is shown in a form."""
-    return text[:1].upper() + text[1:]
-
-
-def pluralize(noun: str, count: int) -> str:
-    """Return `noun` for one, and with an `s` for any other count."""
-    return noun if count == 1 else f"{noun}s"
-
-
-def lower_first(text: str) -> str:
-    """Return `text` with a small letter at its beginning, such as a label within a sentence."""
-    return text[:1].lower() + text[1:]
-
-
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` as plain text in one line."""
     return truncate(_join_lines(text), limit)
@@ -91,9 +78,11 @@ def begin_line(text: str, limit: int) -> tuple[str, bool]:
     The beginning may be longer than `limit`. Only a part of a long text is read for it.
     """
     text = text.strip()
-    line = _join_lines(text[: 4 * limit])
-    has_more = len(text) > 4 * limit
-    return line, has_more or len(line) > limit
+    max_read_chars = 4 * limit  # more than `limit`, because control characters are removed
+
+    line = _join_lines(text[:max_read_chars])
+    has_more = len(text) > max_read_chars or len(line) > limit
+    return line, has_more
 
 
 def _join_lines(text: str) -> str:
@@ -103,8 +92,23 @@ def _join_lines(text: str) -> str:
 def escape_markdown(text: str) -> str:
     """Return one line of plain `text` in which Markdown readers find no markup and no links."""
     if _MATHEMATICS.search(text):
-        # Front ends search rendered text for mathematics, where an escaped dollar sign is a plain
-        # one. They do not search code.
+        # Front ends search the rendered text for mathematics. An escape would not help: it is
+        # rendered as a dollar sign again. They do not search code.
         fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
         return f"{fence} {text} {fence}"
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
+
+
+def upper_first(text: str) -> str:
+    """Return `text` with a capital letter at its beginning, as an error is shown in a form."""
+    return text[:1].upper() + text[1:]
+
+
+def lower_first(text: str) -> str:
+    """Return `text` with a small letter at its beginning, such as a label within a sentence."""
+    return text[:1].lower() + text[1:]
+
+
+def pluralize(noun: str, count: int) -> str:
+    """Return `noun` for one, and with an `s` for any other count."""
+    return noun if count == 1 else f"{noun}s"

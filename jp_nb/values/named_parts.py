@@ -61,11 +61,11 @@ def _read_partial(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 def _read_object(value: Any, *, with_plain_cells: bool) -> NamedParts:
     """Yield the attributes of an object of the user; of others only texts with secret names."""
-    if (attributes := read_stored_attributes(value)) is not None:
+    attributes = read_stored_attributes(value)  # None for most objects of libraries
+    if attributes is not None:
         yield from list(attributes.items())
         return
 
-    # Of an object of a library, only stored texts with the name of a secret.
     try:
         stored = object.__getattribute__(value, "__dict__")
     except FAILURES:
@@ -93,9 +93,9 @@ def _name_of_key(key: object) -> str | None:
 
 
 def _read_dict(value: Any, *, with_plain_cells: bool) -> NamedParts:
-    return _read_mapping(
-        dict(islice(dict.items(value), MAX_READ_ITEMS)), with_plain_cells=with_plain_cells
-    )
+    # A subclass may define `__iter__` and `__getitem__`: their code does not run for a copy.
+    items = dict(islice(dict.items(value), MAX_READ_ITEMS))
+    return _read_mapping(items, with_plain_cells=with_plain_cells)
 
 
 def _read_view(value: Any, *, with_plain_cells: bool) -> NamedParts:
@@ -123,6 +123,7 @@ def _read_sequence(value: Any, *, with_plain_cells: bool) -> NamedParts:
 
 
 def _read_tuple(value: Any, *, with_plain_cells: bool) -> NamedParts:
+    """Yield the fields of a named tuple, or the items of another tuple."""
     fields = read_stored_attributes(value)
     if fields is None:
         return _read_sequence(value, with_plain_cells=with_plain_cells)

@@ -55,7 +55,8 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
     Raises:
         UsageError: `$schema` is not a text.
     """
-    lines: dict[str, None] = {}  # unique: the most relevant error comes first, and once more
+    # The keys are the lines: `_find_errors` returns the most relevant error twice.
+    lines: dict[str, None] = {}
 
     for error in _find_errors(data, schema):
         where = format_schema_path(error.absolute_path)
@@ -69,7 +70,7 @@ def list_misfits(data: JsonValue, schema: Schema) -> list[str]:
 
 
 def _find_errors(data: JsonValue, schema: Schema) -> list[ValidationError]:
-    """Return the errors of `data`, the most relevant one first.
+    """Return the errors of `data`, the most relevant one first. It is often returned twice.
 
     If the check itself fails, that is the only error. Its message is never shown: the keyword
     (`validator`) selects the text in `_EXPECTED`.

@@ -27,7 +27,7 @@ MAX_PARAMETER_DEPTH = 8  # limit for the nesting of parameters
 MAX_PARAMETERS = 200
 """Limit for the documented parameters of one tool. Further ones are only counted."""
 MAX_COUNTED = 1000  # limit for that count: a recursive schema may have very many parameters
-_TYPE_LEVELS = 6  # deeper types, such as an array of arrays, are not spelled out
+_TYPE_LEVELS = 6  # limit for the nesting of a type, such as `array of array of integer`
 
 
 def format_documentation(
@@ -98,7 +98,10 @@ def list_parameters(schema: Schema) -> ListedParameters:
 
 
 def _walk_parameters(node: ParameterNode, outer_names: tuple[str, ...]) -> Iterator[Parameter]:
-    """Yield the properties of the object `node`, each followed by its own properties."""
+    """Yield the properties of the object `node`, each followed by its own properties.
+
+    This also ends for a recursive schema: a recursive node has no properties.
+    """
     if len(outer_names) > MAX_PARAMETER_DEPTH:
         return
 

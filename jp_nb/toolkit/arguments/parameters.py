@@ -46,13 +46,14 @@ def make_parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, Jso
 
 
 def _make_parameter_schema(node: JsonValue) -> JsonValue:
-    """Return the schema of one parameter, without the keywords that are only documentation."""
+    """Return the schema of one parameter, with only the keywords that the model needs."""
     if not isinstance(node, dict):
         return node
 
     schema: dict[str, JsonValue] = {}
     if "type" in node:
         schema["type"] = node["type"]
+    # The summary is the short text. With one, the description is only in the documentation.
     description = node.get("summary") or node.get("description")
     if description:
         schema["description"] = description

@@ -1,7 +1,7 @@
 """Search the sources and outputs of the notebook's cells for the model.
 
-`hide` are the user's secrets (`notebook_secrets.py`). `hide(text)` is a source without them, and
-`hide.text(text)` an output without them.
+The results contain no secrets of the user. `hide(source)` returns a source without them, and
+`hide.text(output)` the text of an output (`notebook_secrets.py`).
 
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 """
@@ -84,8 +84,8 @@ def _find_hits(
     cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
 ) -> Iterator[_Hit]:
     """Yield the lines of a cell and of its outputs in which `find` finds the text."""
-    # Without secrets, so that a search cannot confirm a guessed secret. To hide them takes time,
-    # so the text is searched before.
+    # Only lines that match without the secrets are hits: a search must not confirm a guessed
+    # secret. The search before that is for speed, because hiding secrets takes time.
     if find(cell.source):
         source = hide(cell.source, code=is_python(cell))
         yield from _find_lines(cell, "source", source, find)

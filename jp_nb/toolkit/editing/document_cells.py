@@ -96,7 +96,10 @@ class DocumentCells:
         return next((cell for cell in self.cells if cell.cell_id == cell_id), None)
 
     def list_nearest(self, wanted: str) -> list[str]:
-        """Return descriptions of the cells with the number, source, or nearest id `wanted`."""
+        """Return descriptions of the cells that a model may mean by the unknown id `wanted`.
+
+        It may be the source or the number of a cell. Otherwise, return cells with similar ids.
+        """
         same_source = [cell for cell in self.cells if wanted.strip() and cell.source == wanted]
         if same_source:
             return [_describe(cell) for cell in same_source[:MAX_NEAREST_CELLS]]

@@ -52,31 +52,18 @@ def suggest_improvements(tool: PythonTool) -> Iterator[str]:
         yield from _check_docstring(tool, documentation)
 
 
-def _check_docstring(tool: PythonTool, documentation: str) -> Iterator[str]:
-    """Yield advice about undescribed parameters, and about descriptions of no parameter."""
-    parameters = tool.arguments.parameters
-    properties = as_object(tool.schema.get("properties"))
-    undescribed = [
-        parameter.name
-        for parameter in parameters
-        if "description" not in as_object(properties.get(parameter.property))
-    ]
-    if undescribed:
-        pronoun = "it" if len(undescribed) == 1 else "them"
-        names = _join_names(undescribed)
-        yield f"the docstring does not describe {names}. Describe {pronoun} under `Args:`"
-
-    known = [parameter.name for parameter in parameters]
-    if tool.context_name is not None:
-        known.append(tool.context_name)
-
-    _, descriptions = read_docstring(documentation)
-    for name in descriptions:
-        if name in known:
-            continue
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f": did you mean {nearest[0]}?" if nearest else ""
-        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
+def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield advice if the function is a generator, whose body a call does not run."""
+    if inspect.isgeneratorfunction(function):
+        example = "a list, such as `return [*values]`"
+    elif inspect.isasyncgenfunction(function):
+        example = "a list, such as `return [value async for value in values]`"
+    else:
+        return
+    yield (
+        "it is a generator function (`yield`), so it does not run, and the model gets only the "
+        f"type of the generator. Return {example}"
+    )
 
 
 def _check_hints(tool: PythonTool) -> Iterator[str]:
@@ -108,18 +95,13 @@ def _check_hints(tool: PythonTool) -> Iterator[str]:
         yield from _check_default(parameter)
 
 
-def _check_generator(function: Callable[..., Any]) -> Iterator[str]:
-    """Yield advice if the function is a generator, whose body a call does not run."""
-    if inspect.isgeneratorfunction(function):
-        example = "a list, such as `return [*values]`"
-    elif inspect.isasyncgenfunction(function):
-        example = "a list, such as `return [value async for value in values]`"
-    else:
-        return
-    yield (
-        "it is a generator function (`yield`), so it does not run, and the model gets only the "
-        f"type of the generator. Return {example}"
-    )
+def _find_bare_container(hint: object) -> str | None:
+    """Return the name of a container without the type of its items, such as `list`, in `hint`."""
+    arguments = typing.get_args(hint)
+    if not arguments:
+        bare_type = typing.get_origin(hint) or hint  # `typing.List` is `list`
+        return next((kind.__name__ for kind in _CONTAINERS if kind is bare_type), None)
+    return next(filter(None, map(_find_bare_container, arguments)), None)
 
 
 def _check_default(parameter: FunctionParameter) -> Iterator[str]:
@@ -132,18 +114,40 @@ def _check_default(parameter: FunctionParameter) -> Iterator[str]:
 
     name = parameter.name
     shown = inspect.formatannotation(parameter.hint)
-    kind = "None" if default is None else f"a value of type {type(default).__name__}"
-    how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
-    yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
+    if default is None:
+        found = "None"
+        solution = f"`{name}: {shown} | None = None`"
+    else:
+        found = f"a value of type {type(default).__name__}"
+        solution = "a default that fits"
+    yield f"the default of {name} is {found}, which does not match `{shown}`. Write {solution}"
 
 
-def _find_bare_container(hint: object) -> str | None:
-    """Return the name of a container without the type of its items, such as `list`, in `hint`."""
-    arguments = typing.get_args(hint)
-    if not arguments:
-        bare_type = typing.get_origin(hint) or hint  # `typing.List` is `list`
-        return next((kind.__name__ for kind in _CONTAINERS if kind is bare_type), None)
-    return next(filter(None, map(_find_bare_container, arguments)), None)
+def _check_docstring(tool: PythonTool, documentation: str) -> Iterator[str]:
+    """Yield advice about undescribed parameters, and about descriptions of no parameter."""
+    parameters = tool.arguments.parameters
+    properties = as_object(tool.schema.get("properties"))
+    undescribed = [
+        parameter.name
+        for parameter in parameters
+        if "description" not in as_object(properties.get(parameter.property))
+    ]
+    if undescribed:
+        pronoun = "it" if len(undescribed) == 1 else "them"
+        names = _join_names(undescribed)
+        yield f"the docstring does not describe {names}. Describe {pronoun} under `Args:`"
+
+    known = [parameter.name for parameter in parameters]
+    if tool.context_name is not None:
+        known.append(tool.context_name)
+
+    _, descriptions = read_docstring(documentation)
+    for name in descriptions:
+        if name in known:
+            continue
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean {nearest[0]}?" if nearest else ""
+        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
 
 
 def _join_names(names: Sequence[str]) -> str:

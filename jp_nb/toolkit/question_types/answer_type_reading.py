@@ -1,9 +1,13 @@
 """Read the answer type of a question from the JSON of a tool, and describe its first problem.
 
-A tool writes a name, or an object with the properties of the type. Older tools write the third:
+A tool writes a name, or an object with the properties of the type:
 
     "boolean"
     {"type": "select", "options": ["S", "M"]}
+
+Older tools write these forms:
+
+    "Boolean"
     {"Select": {"options": ["S", "M"]}}
 
 Source: `docs/turns.md`, `docs/tools.md`.
@@ -25,8 +29,6 @@ _PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "un
 
 def read_answer_type(value: Any, kinds: Mapping[str, type[AnswerType]]) -> AnswerType:
     """Return the answer type for the JSON of a tool, or for an `AnswerType` of one of `kinds`.
-
-    Older tools write `"Boolean"`, `"Text"`, and `{"Select": {"options": […]}}`.
 
     Raises:
         ValueError: The type is unknown, or its fields are invalid.
@@ -53,7 +55,7 @@ def read_answer_type(value: Any, kinds: Mapping[str, type[AnswerType]]) -> Answe
 
 
 def _normalize(value: Any) -> Any:
-    """Return the object with a `type` for each of the three forms; other values unchanged."""
+    """Return the object with a `type` for each of these forms; other values unchanged."""
     if isinstance(value, str):
         return {"type": value.lower()}
 
