@@ -13,11 +13,11 @@ import os
 import socket
 from collections.abc import Sequence
 
-from jp_nb.batch.notebook_batch import BatchObserver, format_now
+from jp_nb.batch.notebook_batch import BatchObserver
 from jp_nb.batch.plans.plan_review import PlanReview, review_plan
 from jp_nb.batch.plans.run_plan import RunPlan
 from jp_nb.batch.results.out_folder import OutputFolder
-from jp_nb.batch.results.run_log_lines import BatchLine
+from jp_nb.batch.results.run_log_lines import BatchLine, format_now
 from jp_nb.packages import list_versions
 from jp_nb.text import MAX_LISTED_LINES, one_line, pluralize
 

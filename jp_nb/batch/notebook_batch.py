@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Protocol
 
 from jp_nb.batch.plans.run_selection import RunSelection
@@ -25,6 +24,7 @@ from jp_nb.batch.results.run_log_lines import (
     RunOutcome,
     SkippedLine,
     StartedLine,
+    format_now,
 )
 from jp_nb.batch.results.run_log_writer import RunLogWriter
 from jp_nb.errors import StorageError
@@ -250,8 +250,3 @@ class NotebookBatch:
         accepted: set[RunOutcome] = {"passed"} if strict else {"passed", "waiting"}
         has_failed = any(outcome not in accepted for outcome in ended)
         return 1 if has_failed or self.stop_reason else 0
-
-
-def format_now() -> str:
-    """Return the current time as the log stores it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -65,7 +65,7 @@ def refuse_unsafe_target(path: Path) -> None:
     try:
         resolve_write_target(path)
     except OSError as exc:
-        raise StorageError(f"{path} cannot be written: {exc.strerror}") from exc
+        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
 
 
 def replace_file_at(path: Path, data: bytes, *, folders: bool = False) -> None:

@@ -125,8 +125,11 @@ class NotebookItem(pytest.Item):
         if lines:
             self.add_report_section("call", title, format_text("\n".join(lines)))
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> FailureText:  # type: ignore[override]  # pytest takes what has a text
-        """Return the message without a traceback into `jp_nb`."""
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> FailureText:  # type: ignore[override]
+        """Return the message without a traceback into `jp_nb`.
+
+        pytest accepts any object with a `__str__` and a `reprcrash`.
+        """
         if isinstance(excinfo.value, NotebookFailedError | JpNbError):
             return FailureText(format_text(str(excinfo.value)))
         return FailureText(str(super().repr_failure(excinfo)))

@@ -23,8 +23,8 @@ from jp_nb.storage.files import ForeignFileError, read_owned_file
 def read_private_file(path: Path, *, ignored: str) -> JsonObject:
     """Return the JSON object in the file at `path`; empty if it is missing or damaged.
 
-    `ignored` begins the error about a file that the user does not own: `the rules that you kept
-    are`, before `ignored` and the reason.
+    `ignored` begins the message about a file that the user does not own. With `the rules are`, it
+    is `the rules are ignored: …` and the reason.
 
     Raises:
         StorageError: The file cannot be read, or the user does not own it.

@@ -44,7 +44,7 @@ DEFAULT_HOLD_S: Final = 1.0
 MAX_HOLD_S: Final = 600.0
 """Longest time for which a 429 holds the other kernels."""
 MAX_PACE_BYTES: Final = 10_000_000
-"""Size of a file of this folder that is read."""
+"""Size limit of a file of this folder. A larger one counts as empty."""
 _SLOT_PAUSE_S: Final = 0.05
 """Time between two tries to lock a slot."""
 _LONGEST_PAUSE_S: Final = 1.0

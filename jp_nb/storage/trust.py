@@ -1,7 +1,8 @@
 """Trust of folders: the consents of the user to the content of files.
 
 Consents are stored as digests of file contents, in a private file of the user's data folder, so
-changed content needs consent again.
+changed content needs consent again. Several kernels and commands may change this file, so a change
+reads and writes it under its lock.
 
 Source: `docs/record.md`.
 """
@@ -19,9 +20,10 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import replace_file
+from jp_nb.json_values import JsonObject
 from jp_nb.storage import environment
 from jp_nb.storage.files import ForeignFileError, Stamp, make_stamp, read_owned_file
+from jp_nb.storage.private_files import lock_private_file, replace_private_file
 from jp_nb.storage.signed_conversations import forget_workspaces
 from jp_nb.storage.user_folders import get_data_folder
 
@@ -112,12 +114,13 @@ class FolderTrust:
         Raises:
             StorageError: The stored consents cannot be read or written.
         """
-        consents = dict(self._load())
-        for consent in pending:
-            key = _make_key(consent.folder)
-            others = [digest for digest in consents.get(key, ()) if digest != consent.digest]
-            consents[key] = [*others, consent.digest][-MAX_FOLDER_CONSENTS:]
-        self._store(consents)
+        with lock_private_file(get_consents_path()):
+            consents = dict(self._load())
+            for consent in pending:
+                key = _make_key(consent.folder)
+                others = [digest for digest in consents.get(key, ()) if digest != consent.digest]
+                consents[key] = [*others, consent.digest][-MAX_FOLDER_CONSENTS:]
+            _store(consents)
 
     def revoke(self, folder: Path) -> list[Path]:
         """Withdraw the consents for `folder` and its parents. Return the folders that had any.
@@ -125,19 +128,19 @@ class FolderTrust:
         Raises:
             StorageError: The change cannot be stored.
         """
-        consents = dict(self._load())
         resolved = folder.resolve()
         revoked: list[Path] = []
-        for path in (resolved, *resolved.parents):
-            digests = consents.pop(str(path), None)
-            if digests:
-                revoked.append(path)
 
-        if revoked:
-            self._store(consents)
+        with lock_private_file(get_consents_path()):
+            consents = dict(self._load())
+            for path in (resolved, *resolved.parents):
+                digests = consents.pop(str(path), None)
+                if digests:
+                    revoked.append(path)
+            if revoked:
+                _store(consents)
+
         return revoked
-
-    # --- the file ----------------------------------------------------------------------------
 
     def _load(self) -> _Consents:
         """Return the stored consents, which are read again after a change."""
@@ -154,14 +157,11 @@ class FolderTrust:
             raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
         return self._known[1]
 
-    def _store(self, consents: _Consents) -> None:
-        path = get_consents_path()
-        text = json.dumps({"version": 1, "folders": consents}, indent=1)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, text.encode(), mode=0o600)
-        except OSError as exc:
-            raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+def _store(consents: _Consents) -> None:
+    """Write the file. The caller holds its lock, which also reports errors of writing."""
+    folders: JsonObject = {folder: [*digests] for folder, digests in consents.items()}
+    replace_private_file(get_consents_path(), {"version": 1, "folders": folders})
 
 
 def _make_key(folder: Path) -> str:

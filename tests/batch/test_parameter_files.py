@@ -279,6 +279,13 @@ def test_argument_that_is_not_utf8_is_refused(tmp_path: Path, arguments: list[st
     str(caught.value).encode()
 
 
+def test_line_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "each.jsonl", b"1" * 10_000_001 + b"\n[1]\n")
+    message = r"line 1: .* is longer than [^\n]*\n +line 2: [^\n]*object$"
+    with pytest.raises(jp.UsageError, match=message):
+        parameters(tmp_path, "--each", path)
+
+
 @pytest.mark.req("BATCH-32")
 def test_large_file_is_streamed(tmp_path: Path) -> None:
     path = write(tmp_path, "each.csv", "n\n" + "1\n" * 50_000)

@@ -349,6 +349,8 @@ def test_skill_with_a_wrong_head_is_named(root: Path, folder: Path, text: str, r
         ("plain text  # a comment", "plain text"),
         ('"a \\"quoted\\" text: # here"', 'a "quoted" text: # here'),
         ("'it''s quoted'", "it's quoted"),
+        ('"quoted: # here"  # a comment', "quoted: # here"),
+        ("'it''s quoted'  # a comment", "it's quoted"),
         ("first\n  second", "first second"),
         ("|\n  first\n  second", "first second"),
         (">-\n  first\n\n  second", "first second"),

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.cli import main
 from jp_nb.headless.runner import run_notebook
+from jp_nb.storage.file_locks import hold_file_lock
 from tests.kit.folders import config_files
 from tests.kit.sessions import directive
 from tests.kit.settings import Settings, value_at
@@ -256,6 +258,25 @@ def test_damaged_consents_are_ignored_and_replaced(
             assert Settings.from_files(files).merged() == {}
             files.consents.store(files.list_pending())
             assert Settings.from_files(files).merged()
+
+
+def test_consents_of_two_kernels_at_the_same_time_are_both_kept(bare_folder: Path) -> None:
+    configure(bare_folder, EVIL)
+    files = config_files(bare_folder, asks_consent=True)
+    assert Settings.from_files(files).merged() == {}
+
+    find_consents(bare_folder).parent.mkdir(parents=True, exist_ok=True)
+    lock = find_consents(bare_folder).with_suffix(".lock")
+    with hold_file_lock(lock):  # as another kernel that is about to write its consent
+        thread = threading.Thread(target=files.consents.store, args=(files.list_pending(),))
+        thread.start()
+        thread.join(0.2)
+        others = {"version": 1, "folders": {str(bare_folder.resolve()): ["sha256:other"]}}
+        find_consents(bare_folder).write_text(json.dumps(others))
+    thread.join()
+
+    stored = json.loads(find_consents(bare_folder).read_text())["folders"]
+    assert len(stored[str(bare_folder.resolve())]) == 2
 
 
 @pytest.mark.runners

@@ -50,7 +50,10 @@ def _declare_servers(folder: Path) -> None:
 
 
 def _declares(argument: str, name: str) -> bool:
-    """Return True if an argument of `-c` sets something of the server `name`."""
+    """Return True if an argument of `-c` sets something of the server `name`.
+
+    It is a setting with a path, or a JSON object, which has the name as a key.
+    """
     return argument.startswith(f"{SERVERS_PATH}.{name}.") or f'"{name}"' in argument
 
 

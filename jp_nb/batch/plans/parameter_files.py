@@ -59,7 +59,9 @@ def has_set_in_each_line(path: Path) -> bool:
 
 
 class ParameterSets:
-    """The sets of parameters in a file, in its order. Iterating reads the file again each time.
+    """The sets of parameters in the file at `path`, in its order.
+
+    Each iteration reads the file again.
 
     Lines have numbers from 1. The number of a set in a list of JSON is its position in the list.
     """
@@ -140,6 +142,9 @@ class ParameterSets:
                 number += 1
                 if line.strip():
                     yield number, _parse_json_line(line, is_first=number == 1)
+                # The rest of a line that is too long is not another line.
+                while len(line) == MAX_PARAMETER_LINE_BYTES and not line.endswith(b"\n"):
+                    line = file.readline(MAX_PARAMETER_LINE_BYTES)
 
     def _read_csv(self) -> Iterator[_NumberedLine]:
         """Yield the rows below the header. A quoted value may have several lines.

@@ -16,28 +16,19 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.batch.plans.batch_answers import read_batch_answers
-from jp_nb.batch.plans.batch_cassettes import (
-    check_targets,
-    choose_cassette,
-    find_recording,
-)
+from jp_nb.batch.plans.batch_cassettes import check_targets, choose_cassette, find_recording
 from jp_nb.batch.plans.batch_request import BatchRequest
 from jp_nb.batch.plans.notebook_search import find_common_folder, find_notebooks
 from jp_nb.batch.plans.parameter_checks import ParameterSet
 from jp_nb.batch.plans.parameter_files import ParameterSets
-from jp_nb.batch.plans.planned_notebook import (
-    PlannedNotebook,
-    plan_notebook,
-)
+from jp_nb.batch.plans.planned_notebook import PlannedNotebook, plan_notebook
 from jp_nb.batch.plans.request_check import check_path, check_request
 from jp_nb.batch.plans.run_id import make_run_digest, make_run_id
 from jp_nb.batch.plans.run_spec import RunSpec
 from jp_nb.errors import UsageError
 from jp_nb.headless.parameter_cell import is_parameter_name
 from jp_nb.storage.configuration.answers_content import AnswersFile
-from jp_nb.storage.configuration.answers_file import (
-    ANSWERS_SUFFIX,
-)
+from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 from jp_nb.text import one_line
 
 MODEL_SETTING: Final = "assistant.model.id"

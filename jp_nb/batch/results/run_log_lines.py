@@ -16,6 +16,7 @@ Source: `docs/many-notebooks.md`.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -119,6 +120,9 @@ class TokenCounts(_Line):
     output: int = 0
 
 
+NO_TOKENS: Final = TokenCounts()
+
+
 class FailedCell(_Line):
     """A failed cell, or another cause of a failed run.
 
@@ -158,7 +162,7 @@ class EndedLine(_Line):
     outcome: RunOutcome
     seconds: float = 0.0
     requests: int = 0
-    tokens: TokenCounts = TokenCounts()
+    tokens: TokenCounts = NO_TOKENS
     failed_cells: tuple[FailedCell, ...] = ()
     # Not `JsonValue`: the line was read as JSON, and a check of many decisions would take seconds.
     open_decisions: tuple[dict[str, Any], ...] = ()
@@ -169,9 +173,13 @@ class EndedLine(_Line):
     time: str = ""
 
 
-NO_TOKENS: Final = TokenCounts()
 LogLine = BatchLine | ReplannedLine | StartedLine | SkippedLine | EndedLine
 _LINES: Final = TypeAdapter[LogLine](Annotated[LogLine, Field(discriminator="type")])
+
+
+def format_now() -> str:
+    """Return the current time as the log stores it, such as `2026-03-04T05:06:07.890Z`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_log_line(text: bytes, place: str) -> LogLine:

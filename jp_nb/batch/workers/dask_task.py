@@ -40,7 +40,7 @@ from jp_nb.headless.terminal_text import format_text
 from jp_nb.storage.shared_pace import write_limits
 
 MAX_PROBE_BYTES: Final = 100
-"""Size of the file by which a worker knows the output folder of the batch."""
+"""Size limit of the file by which a worker recognizes the output folder of the batch."""
 STOP: Final = "stop"
 """Key of the scheduler's metadata that ends all runs of a batch."""
 STOP_PAUSE_S: Final = 1.0

@@ -4,8 +4,10 @@ The specification of a run (`run_spec.py`) names files by their paths. A machine
 these folders gets the files' content with the specification, executes the run in a folder of its
 own, and returns the notebook that it wrote.
 
-    pack(spec) -> files -> RunParcel (`dask_pool.py`) -> unpack(parcel, folder) -> RunSpec there
-    collect(RunSpec there) -> files -> store(files, spec)
+    batch            pack(spec)               the input files, which `RunParcel` takes along
+    other machine    unpack(parcel, folder)   writes them, and returns the spec with their paths
+                     collect(unpacked spec)   the files that the run wrote
+    batch            store(files, spec)       writes them to the paths of the first spec
 
 The files are a mapping of their content by the field of the specification.
 
@@ -26,7 +28,7 @@ from jp_nb.headless.files import replace_file_at
 from jp_nb.storage.shared_pace import RequestLimits
 
 MAX_PARCEL_BYTES: Final = 20_000_000
-"""Size of the files that travel with a run, and of each file that comes back."""
+"""Size limit of all files that travel with a run, and of each file that comes back."""
 CASSETTE_SETTING: Final = "providers.cassette.path"
 """Setting of a run with the path of its cassette."""
 _MODE_SETTING: Final = "providers.cassette.mode"

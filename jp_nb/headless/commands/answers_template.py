@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.headless.reported_decisions import DECISION_SECTIONS, ReportedDecision
-from jp_nb.storage.configuration.answers_content import (
-    CONSENT_WORDS,
-)
+from jp_nb.storage.configuration.answers_content import CONSENT_WORDS
 from jp_nb.storage.configuration.prepared_answer_tables import is_answer_table
 from jp_nb.storage.configuration.toml_text import format_comment, format_toml, format_toml_key
 from jp_nb.toolkit.question import FormAnswer, Question

@@ -53,6 +53,7 @@ def copy_tutorials(folder: Path) -> None:
 
 
 def _find(name: str) -> Traversable:
+    """Return a folder of the checkout; of the package, which has a copy, if it is installed."""
     checkout = Path(__file__).resolve().parents[3] / name
     return checkout if checkout.is_dir() else resources.files("jp_nb") / name
 

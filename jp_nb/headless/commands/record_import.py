@@ -3,8 +3,9 @@
 JP stores a conversation in a directory. `load_directory` returns it as a `jp` object, the JSON of a
 record in a notebook, and `build_directory` makes the files of a directory in memory.
 
-An imported conversation is compared with the one of the same id in the notebook: byte for byte in
-the form of a directory of JP, or entry by entry if it has further entries.
+If the notebook has a conversation with the same id, both are compared as the files of a directory
+of JP. Without a difference, there is nothing to import. With further entries at the end, the
+imported one replaces the other. Any other difference is an error.
 
 Source: `docs/guide.md`.
 """
@@ -25,7 +26,6 @@ from jp_nb.headless.commands.stored_records import (
     find_other_record,
     format_conversation_id,
     parse_record,
-    read_record,
 )
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.interop.directories import (
@@ -72,8 +72,9 @@ def import_into_notebook(folder: Path, notebook: Path) -> list[str]:
     action = "imported"
     record = jp
 
-    if carrier.read_carrier(target.metadata) is not None:
-        document = read_record(notebook)  # a damaged record is an error
+    stored = carrier.read_carrier(target.metadata)
+    if stored is not None:
+        document = parse_record(stored, notebook)  # a damaged record is an error
         stored_version = _find_stored_version(document, loaded.conversation.id)
 
         if stored_version is None:

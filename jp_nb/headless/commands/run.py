@@ -26,9 +26,7 @@ from jp_nb.headless.run_reports.run_report import RunReport
 from jp_nb.headless.runner import run_notebook
 from jp_nb.headless.terminal_text import format_one_line, format_text
 from jp_nb.storage.cassettes import cassette_file as cassette
-from jp_nb.storage.configuration.answers_file import (
-    read_answers_file,
-)
+from jp_nb.storage.configuration.answers_file import read_answers_file
 from jp_nb.text import plain
 
 _CASSETTE_TABLE: Final = "providers.cassette"  # path of the settings for cassettes
@@ -38,7 +36,7 @@ CASSETTE_MODES: Final = ("record", "replay", "replay-or-record")
 
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook, and print its failure and its open decisions."""
-    # What the user can correct is refused before the notebook runs.
+    # Errors that the user can correct come before the notebook runs.
     notebook = require_notebook(options.notebook)
     for path in filter(None, (options.junit, options.json)):
         if path.suffix == ".ipynb":

@@ -62,10 +62,7 @@ def read_stored_record(path: Path | str) -> JsonValue:
 
 
 def find_other_record(others: list[JsonValue], identifier: str) -> JsonObject | None:
-    """Return the conversation with this id, or None.
-
-    `others` are the inactive conversations of a record, which it has under this name.
-    """
+    """Return the conversation with this id among `others`, the inactive ones of a record."""
     for other in others:
         if isinstance(other, dict) and get_conversation_id(other) == identifier:
             return other

@@ -22,7 +22,7 @@ REPLY_S: Final = 1.0
 STATUS_S: Final = 0.05
 """Seconds in which a ready kernel sends its status after its reply."""
 MAX_MISSED_STATUSES: Final = 4
-"""How often a kernel is asked that sends other messages, but no such status."""
+"""Replies without such a status, but with other messages, after which a kernel counts as ready."""
 
 
 class ReadyKernelClient(AsyncKernelClient):

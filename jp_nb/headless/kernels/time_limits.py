@@ -43,10 +43,8 @@ class Overrun:
 
 def format_running_tools(tools: Collection[str]) -> str:
     """Return the end of a sentence with the names of running tools; "" without any."""
-    from jp_nb.text import (
-        MAX_ITEMS_IN_LINE,
-        one_line,
-    )  # loads pydantic; `jp-nb --help` does without
+    # Here, because it loads pydantic, which `jp-nb --help` does not need.
+    from jp_nb.text import MAX_ITEMS_IN_LINE, one_line
 
     if not tools:
         return ""

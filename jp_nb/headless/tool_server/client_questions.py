@@ -86,8 +86,8 @@ class Questions:
         """Settle questions without the user in `state`, and return those that the user answers.
 
         Raises:
-            ToolError: A question needs a user or a model, and there is none. It has the words of a
-                headless run.
+            ToolError: A question needs a user or a model, and there is none. The message is that of
+                a headless run.
         """
         unavailable_reason = None if can_ask else NO_CLIENT_FORMS
         shown: list[Question] = []

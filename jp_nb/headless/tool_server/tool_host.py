@@ -71,6 +71,7 @@ class ToolHost:
 
     def __init__(self, folder: Path, trust: FolderTrust | None, *, inline: bool = False) -> None:
         self._files = ConfigFiles(folder, trust)
+        # Runs `def` tools, as the running cell does in a notebook.
         self._cell: InlineCell | ThreadCell = InlineCell() if inline else ThreadCell()
         self._tools: dict[str, OfferedTool] = {}
         self.refused: dict[str, str] = {}

@@ -25,6 +25,9 @@ _FENCE: Final = "---"
 _KEY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*):(?:[ \t]+(.*))?")
 _BLOCK: Final = re.compile(r"([|>])[+-]?")
 _COMMENT: Final = re.compile(r"[ \t]#.*")
+_QUOTED_WITH_COMMENT: Final = re.compile(
+    r"""( "(?:\\.|[^"\\])*" | '(?:''|[^'])*' ) [ \t]+ [#].*""", re.VERBOSE
+)
 _ESCAPES: Final = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t"}
 _ESCAPE: Final = re.compile(r"\\.")
 
@@ -81,6 +84,9 @@ def _read_text(first: str, below: Sequence[str]) -> str:
         return "\n".join(texts).strip() if keeps_lines else " ".join(filter(None, texts))
 
     text = " ".join([first, *filter(None, texts)]).strip()
+    quoted = _QUOTED_WITH_COMMENT.fullmatch(text)
+    if quoted is not None:
+        text = quoted[1]
     if len(text) > 1 and text[0] == text[-1] == '"':
         return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[0], escape[0]), text[1:-1])
     if len(text) > 1 and text[0] == text[-1] == "'":
