@@ -25,7 +25,7 @@ from jp_nb.providers.request_parts.request_body import WireMessage, encode_json
 
 CACHE_MARK: Final[WireMessage] = {"type": "ephemeral"}
 """Value of `cache_control` of a block. The API caches the prompt up to this block."""
-_MAX_TITLE: Final = 500
+_MAX_TITLE_CHARS: Final = 500
 
 
 def make_text_block(text: str) -> WireMessage:
@@ -85,6 +85,6 @@ def format_text_and_images(text: str, images: Sequence[Image]) -> list[WireMessa
 
 def _make_document_block(attachment: Attachment, source: WireMessage) -> WireMessage:
     title = format_attachment_name(attachment)
-    if len(title) > _MAX_TITLE:
-        title = "…" + title[1 - _MAX_TITLE :]
+    if len(title) > _MAX_TITLE_CHARS:
+        title = "…" + title[1 - _MAX_TITLE_CHARS :]  # the end has the name of the file
     return {"type": "document", "source": source, "title": title}

@@ -20,7 +20,7 @@ from jp_nb.providers.google.google_generate_rendering import (
     GenerateRendering,
     format_attachments,
 )
-from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.google.google_model_list import name_model
 from jp_nb.providers.network.endpoint import Endpoint
 from jp_nb.providers.network.token_counts import CountQuery
 from jp_nb.providers.request_parts.request_body import RequestBody, WireMessage

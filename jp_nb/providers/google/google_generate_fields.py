@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest, ToolChoice
-from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.google.google_model_list import name_model
 from jp_nb.providers.google.google_thinking import Thinking
 from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.reasoning_effort import parse_reasoning
@@ -21,6 +21,7 @@ from jp_nb.providers.schemas.tool_parameters import get_parameter_schema
 _BUDGET_MODELS: Final = re.compile("gemini-2")
 """Models whose thinking has a number of tokens instead of a level."""
 _MAX_BUDGET: Final = 24_576
+"""Maximum number of tokens for thinking that all of these models accept."""
 _EXTRAS: Final = frozenset({"seed", "presencePenalty", "frequencyPenalty"})
 """Further parameters of the configuration that the API has."""
 

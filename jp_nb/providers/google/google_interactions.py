@@ -88,6 +88,7 @@ class InteractionsProvider(GoogleProvider[InteractionsRendering]):
         """
         item_count = len(request.context)
         is_thought_missing = "missing" in str(error).lower()
+        # `text_calls` are the positions in the context whose calls are sent as text.
         has_calls_as_text = rendering.text_calls.stop >= item_count
 
         if is_thought_missing and not has_calls_as_text:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.agent.provider import ModelRequest
-from jp_nb.providers.google.google_rendering import name_model
+from jp_nb.providers.google.google_model_list import name_model
 from jp_nb.providers.google.google_thinking import Thinking
 from jp_nb.providers.request_parts.omission_reports import Omitted, omit_parameter
 from jp_nb.providers.request_parts.request_body import WireMessage

@@ -1,4 +1,6 @@
-"""Request the list of the models of Google that generate texts.
+"""The list of the models of Google that generate texts, and the names of models in it.
+
+The list has names such as `models/gemini-3`. Requests and users omit the prefix.
 
 Source: `docs/providers.md`, https://ai.google.dev/api/models.
 """
@@ -12,6 +14,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from jp_nb.agent.model_info import ModelInfo, ModelList
+from jp_nb.agent.provider import ModelRequest
 from jp_nb.json_values import as_object
 from jp_nb.providers.network.http import HttpClient
 from jp_nb.providers.network.model_fields import (
@@ -28,6 +31,11 @@ from jp_nb.providers.network.model_lists import (
     collect_pages,
     parse_models,
 )
+
+
+def name_model(request: ModelRequest) -> str:
+    """Return the model's name without the prefix of the list of models."""
+    return request.model.removeprefix("models/")
 
 
 async def list_google_models(http: HttpClient, seconds: float) -> ModelList:

@@ -31,11 +31,6 @@ Content = str | tuple[str, str]
 """A text, or the media type and the Base64 of an image or a PDF."""
 
 
-def name_model(request: ModelRequest) -> str:
-    """Return the model's name without the prefix of the list of models."""
-    return request.model.removeprefix("models/")
-
-
 def describe_change(change: HeadChange) -> str:
     """Return a text for the model about changed instructions, tools, and attachments; "" for none.
 

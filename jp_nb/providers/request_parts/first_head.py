@@ -1,4 +1,4 @@
-"""Decide which parts of a request's head stay in front, and which changes are appended.
+"""Keep the first head of a conversation in front of its requests, and append later changes.
 
 The *head* of a request is everything but its messages: instructions, tools, attachments, and
 settings. Each request begins with the previous one, so that the server's cache covers it. So the

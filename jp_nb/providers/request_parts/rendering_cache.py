@@ -67,6 +67,7 @@ class RenderingCache(Generic[RenderingT]):
 
     def _still_fits(self, kept: RenderingT, fresh: RenderingT, context: RequestContext) -> bool:
         """Return True if the messages of `kept` are those that the `fresh` rendering would get."""
+        # Another host: the address is in a variable of the environment, or was found among several.
         return (
             kept.item_count <= len(context)  # it is larger after an undo
             and kept.appended == fresh.appended

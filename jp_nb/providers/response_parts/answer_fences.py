@@ -66,7 +66,7 @@ def _iter_fenced_values(text: str, first_chars: str) -> Iterator[FencedAnswer]:
             return
 
         # A fence without such a value does not end the search. Its closing mark then counts as an
-        # opening one, which does no harm: text follows it, not a value.
+        # opening one. Text usually follows it, not a value.
         start = opening.end()
         position = start
         end = _find_end_of_value(text, start, first_chars)

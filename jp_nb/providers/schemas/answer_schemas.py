@@ -28,6 +28,7 @@ from jp_nb.providers.schemas.schema_parts import get_type_names
 WRAPPER_KEY: Final = "value"
 """Property of the answer that is sent, if the user's schema describes no object."""
 _ANY_JSON: Final = '{["-0123456789tfn'
+"""First characters of all JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
