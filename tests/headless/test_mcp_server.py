@@ -537,6 +537,32 @@ def test_wrong_address_is_an_error(address: str, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.kernel
+def test_kernel_that_does_not_start_is_named(tmp_path: Path) -> None:
+    spec = tmp_path / "kernels" / "ends" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    arguments = [sys.executable, "-c", "raise SystemExit(1)", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": arguments, "display_name": "E", "language": "python"}))
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("@jp.tool\ndef one() -> int:\n    return 1")],
+        metadata={"kernelspec": {"name": "ends", "display_name": "E", "language": "python"}},
+    )
+    nbformat.write(notebook, tmp_path / "tools.ipynb")
+    with subprocess.Popen(
+        command("tools.ipynb"),
+        cwd=tmp_path,
+        env={**os.environ, "JUPYTER_PATH": str(tmp_path)},
+        stdin=subprocess.PIPE,  # stays open
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        errors = server.stderr.read()
+        assert server.wait(60) == 2
+    assert "the kernel 'ends' of tools.ipynb does not start" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.kernel
 async def test_notebook_serves_its_tools_from_a_kernel(tmp_path: Path) -> None:
     cells = [
         "%load_ext jp_nb\nopen('other', 'w').close()",

@@ -70,7 +70,7 @@ class KernelTools:
         """Start the kernel, and run the cells that define tools.
 
         Raises:
-            UsageError: The kernel is not installed, or a cell failed.
+            UsageError: The kernel is not installed or does not start, or a cell failed.
         """
         cells = list(iter_tool_cells(self._notebook.cells))
         if not cells:
@@ -95,13 +95,15 @@ class KernelTools:
         """Start the kernel in the folder of the notebook, and connect to it."""
         try:
             await self._manager.start_kernel(cwd=str(self._path.resolve().parent))
+            client = self._manager.client()
+            client.start_channels()
+            self._client = client
+            await client.wait_for_ready(timeout=START_S)
         except NoSuchKernel as exc:
             raise UsageError(f"the kernel {exc.name!r} of {self._path} is not installed") from exc
-
-        client = self._manager.client()
-        client.start_channels()
-        self._client = client
-        await client.wait_for_ready(timeout=START_S)
+        except (OSError, RuntimeError) as exc:  # its program is missing, ends, or does not answer
+            name = self._manager.kernel_name
+            raise UsageError(f"the kernel {name!r} of {self._path} does not start: {exc}") from exc
 
     async def _stop(self) -> None:
         if self._client is not None:

@@ -196,13 +196,10 @@ class CompletionCache:
                 raise _make_cache_error(self._path, "written", exc) from exc
 
     def _append(self, line: bytes) -> None:
+        data = b"\n" + line if self._is_cut else line
+        written = os.write(self._file, data)
+        self._is_cut = written < len(data)
         if self._is_cut:
-            line = b"\n" + line
-            self._is_cut = False
-
-        written = os.write(self._file, line)
-        if written < len(line):
-            self._is_cut = True
             raise OSError(None, "the disk is full", str(self._path))
 
     def close(self) -> None:
