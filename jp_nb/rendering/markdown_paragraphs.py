@@ -17,15 +17,14 @@ from jp_nb.rendering.markdown import MATH_DELIMITER
 from jp_nb.rendering.markdown_formulas import Formulas
 from jp_nb.rendering.markdown_inline import sanitize_text
 
-# `*+` never tries a shorter match, so that each search is linear.
-
 # Marks of quotations and of list items before `: `, which begins a definition for some parsers,
 # with blocks of its own.
 _DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
 _BACKTICKS = re.compile(r"`+")
 # Signs of formulas, of mail addresses, and of escapes, which some parsers read before code.
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
-# Addresses of pages, which some parsers find before they look for code.
+# Addresses of pages, which some parsers find before they look for code. `*+` never tries a shorter
+# match, so that the search is linear.
 _ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
 
 

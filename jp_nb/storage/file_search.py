@@ -33,7 +33,10 @@ def find_matching_files(pattern: Path, *, max_entries: int) -> list[Path]:
     Raises:
         FileSearchError: A folder cannot be read, or the search would visit too many entries.
     """
-    return sorted(_Search(max_entries).walk(Path(pattern.anchor), pattern.parts[1:]))
+    matches = _Search(max_entries).walk(Path(pattern.anchor), pattern.parts[1:])
+
+    # A pattern with `**` twice finds a file once for each way to divide its path between them.
+    return sorted(set(matches))
 
 
 class _Search:
@@ -48,7 +51,8 @@ class _Search:
         first, *rest = pattern
 
         if first == "**":
-            # No folder, or each folder with the same pattern.
+            # `**` is for no folder, or for each folder with the same pattern below it. At the end
+            # of a pattern, it is for files too.
             yield from self.walk(folder, rest or ("*",))
             for entry in self._iter_entries(folder):
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):

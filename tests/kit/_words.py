@@ -12,7 +12,7 @@ from typing import Any
 
 from jp_nb.agent import display, model_info, prepared_answers, provider, provider_events
 from jp_nb.agent.inquiries import inquiry
-from jp_nb.agent.model_requests import exchange_recorder
+from jp_nb.agent.model_requests import exchange_recorder, recorded_exchange
 from jp_nb.agent.prompting import prompt_ends, prompts
 from jp_nb.config.tree.app import PromptConfig
 from jp_nb.record.entries.entry_kinds import KNOWN
@@ -154,9 +154,9 @@ HOST_VALUES: Mapping[str, type[Any]] = {
 }
 
 EXCHANGE_VALUES: Mapping[str, type[Any]] = {
-    "exchange": exchange_recorder.Exchange,
-    "failed_response": exchange_recorder.FailedResponse,
-    "incomplete_response": exchange_recorder.IncompleteResponse,
+    "exchange": recorded_exchange.Exchange,
+    "failed_response": recorded_exchange.FailedResponse,
+    "incomplete_response": recorded_exchange.IncompleteResponse,
     "exchange_recorder": exchange_recorder.ExchangeRecorder,
 }
 

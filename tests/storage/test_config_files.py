@@ -122,6 +122,16 @@ def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, 
     assert Path(files.load_layers()[0].file or "").name == "base.toml"
 
 
+def test_file_that_a_pattern_matches_in_several_ways_is_included_once(
+    home: Path, work: Path
+) -> None:
+    write(work / ".jp" / "config.d" / "deep" / "a.toml", stop_words("a"))
+    write(work / ".jp" / "config.toml", 'extends = ["config.d/**/**/*.toml"]\n' + stop_words("own"))
+    files = config_files(work)
+    assert len(files.load_layers()) == 2
+    assert folded_words(files) == ["a", "own"]
+
+
 def test_missing_included_file_is_reported_once_and_ignored(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + stop_words("own"))
     files = config_files(work)

@@ -53,7 +53,7 @@ SKIPPED_BY_RULE_TEXT = "Tool skipped by user: a rule does not allow this call ({
 SKIPPED_WITH_REASON_TEXT = "Tool skipped by user: {}"
 
 MAX_KEPT_RULE_CHARS = 300
-"""Maximum length of a rule in a notice."""
+"""Maximum length of a rule in a notice, or in the response to a skipped call."""
 
 
 def format_skipped_call(ruling: Ruling) -> str:
@@ -87,7 +87,9 @@ class PermissionRequests:
     def use_kept_rule(self, call: Call, tool: OfferedTool, ruling: Ruling, root: str) -> bool:
         """Return True if a rule that the user kept permits `call`, and note the rule.
 
-        A decision in the answers file, or a refusal for the rest of the turn, has precedence.
+        `ruling` is the permission by the configuration. `root` is the folder to which a rule about
+        paths is relative. A decision in the answers file, or a refusal for the rest of the turn,
+        has precedence.
         """
         if tool.executor.is_outdated:  # its server has announced that it changed
             return False
@@ -96,7 +98,8 @@ class PermissionRequests:
         kept_ruling = find_kept_permission(self._turn.kept_rules, tool, arguments, root, ruling)
         if kept_ruling is None:
             return False
-        # A refusal covers the whole tool, so the rule that asks does not matter here.
+        # Unlike a permission, a refusal covers the whole tool. So it does not matter here if a rule
+        # of the configuration asks (`asked_by`).
         if self._turn.memory.find_permission(tool, arguments) is False:
             return False
         if self._turn.prepared.find_decision("permission", tool.name, arguments) is not None:

@@ -65,6 +65,8 @@ class UserQuestions:
         text = f"your answer to {questions} from {who}"
         self._turn.display(Waits(group.call.key, text, person=True))
 
+        # The tool has run already (`after_run`): the functions of other calls begin first, because
+        # this prompt may block the cell's thread.
         async with self._screen.take_screen(after_run=True) as ask:
             for inquiry in inquiries:  # another call may have asked the same question meanwhile
                 answer = self._turn.memory.find_answer(group.tool.name, inquiry.question)

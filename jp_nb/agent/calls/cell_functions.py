@@ -1,4 +1,4 @@
-"""Run the functions of a batch's tools in the cell's thread, and tell which an interrupt ended.
+"""Run the functions of a batch's tools in the cell's thread, through interrupts of the cell.
 
 A *function* is the part of a run that needs the cell's thread: all of a `def` tool. The thread runs
 one at a time. `CellFunctions` knows the functions of the whole batch. The tool of a call gets a
@@ -66,7 +66,8 @@ class CellFunctions:
         self._last_continue = USER_CONTINUED_VERDICT  # the last verdict that let functions run
         self._changed = asyncio.Event()  # a function began or ended, or an interrupt was decided
         self._agent_loop = asyncio.get_running_loop()
-        self._begin_waiter_count = 0  # tasks in `wait_until_begun`
+        # Tasks in `wait_until_begun`. Without one, the begin of a function wakes no task.
+        self._begin_waiter_count = 0
 
     def note_interrupt(self) -> None:
         """Note an interrupt whose effect is not yet decided."""
@@ -105,7 +106,9 @@ class CellFunctions:
 
     async def wait_until_begun(self) -> None:
         """Wait until a function runs, or none waits."""
-        self._begin_waiter_count += 1  # before it looks at `running`, to which another thread adds
+        # This comes before the look at `running`, because the cell's thread adds to `running` first
+        # and then reads this number: otherwise, a function could begin unnoticed in between.
+        self._begin_waiter_count += 1
         try:
             while self.pending_count and not self.running:
                 await self._wait_for_change()
@@ -135,7 +138,8 @@ class CellCall:
     A function waits until the previous one, of any run, is settled.
 
     Attributes:
-        interrupts_at_begin: Number of interrupts when the last function of the run began.
+        interrupts_at_begin: `CellFunctions.interrupt_count` when the last function of the run
+            began. It tells an interrupt of this function from earlier ones.
         seconds: Duration of the functions, without the time that they waited.
         settled: Set when the run is settled, or after its end (`tool_runs.py`), for example by an
             error: functions of other runs may begin.

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from jp_nb.agent.model_requests.exchange_recorder import End, FailedResponse, IncompleteResponse
+from jp_nb.agent.model_requests.recorded_exchange import End, FailedResponse, IncompleteResponse
 from jp_nb.agent.provider_events import (
     Finished,
     Flush,

@@ -1,16 +1,23 @@
 """Record exchanges with a model for cassettes, while they happen.
 
-An exchange is a request and its response. A recorded response has no timing: keep-alives are
-omitted, and adjacent pieces of text are joined. Known secrets are removed.
+A recorded response has no timing: keep-alives are omitted, and adjacent pieces of text are joined.
+`RequestNormalizer` has removed the secrets of the request. This module removes those in notices and
+errors, which may quote the request.
 
 Source: `docs/cassettes.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
+from jp_nb.agent.model_requests.recorded_exchange import (
+    End,
+    Exchange,
+    FailedResponse,
+    IncompleteResponse,
+)
 from jp_nb.agent.model_requests.request_normalizer import HideSecrets
 from jp_nb.agent.provider_events import (
     Finished,
@@ -21,58 +28,13 @@ from jp_nb.agent.provider_events import (
     TextPart,
     ToolCallArguments,
 )
-from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
-
-
-@dataclass(frozen=True, slots=True)
-class FailedResponse:
-    """A failed request or an incomplete response, with the attributes of `ProviderError`.
-
-    `is_protocol` is True if the error was a `ProtocolError`.
-    """
-
-    message: str
-    kind: ProviderErrorKind = "other"
-    status: int | None = None
-    retry_after: float | None = None
-    is_protocol: bool = False
-
-    def make_error(self) -> ProviderError:
-        """Return the error. A replay retries without a pause, so `retry_after` is 0."""
-        error_type = ProtocolError if self.is_protocol else ProviderError
-        error = error_type(
-            self.message, kind=self.kind, status=self.status, retry_after=self.retry_after
-        )
-        if error.retryable:
-            error.retry_after = 0.0
-        return error
-
-
-@dataclass(frozen=True, slots=True)
-class IncompleteResponse:
-    """The response ended without `Finished` and without an error."""
-
-
-End = Finished | Retry | FailedResponse | IncompleteResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request, and its response: the events before its `end`, which may be a failure."""
-
-    request: NormalizedRequest
-    events: tuple[ProviderEvent, ...]
-    end: End
-
-    @property
-    def has_failed(self) -> bool:
-        """True if the model did not respond completely."""
-        return isinstance(self.end, FailedResponse | IncompleteResponse)
+from jp_nb.errors import ProtocolError, ProviderError
 
 
 class ExchangeRecorder:
-    """Records one exchange while it happens, without secrets.
+    """Records one exchange while it happens.
 
+    `hide` removes known secrets from a text; by default, a text is kept as it is (`str`).
     While pieces of one text arrive, the last event has an empty text, and `_texts` has the pieces.
     """
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jp_nb.agent.model_requests.exchange_recorder import Exchange
+from jp_nb.agent.model_requests.recorded_exchange import Exchange
 from jp_nb.batch.plans.batch_cassettes import RECORDINGS, choose_cassette, find_recording
 from jp_nb.batch.results.run_log import RunState
 from jp_nb.errors import StorageError

@@ -22,7 +22,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.document_snapshot import DocumentSnapshot
 from jp_nb.notebook.page.page_copy import PageCopy, find_held, format_head
 from jp_nb.notebook.page.stored_keys import StoredKeys
-from jp_nb.record.documents.merge import starts_with
+from jp_nb.record.documents.conversation_comparison import starts_with
 from jp_nb.record.documents.record_shape import get_events
 
 MAX_KNOWN_STATES = 1_024

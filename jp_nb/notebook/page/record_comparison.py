@@ -19,8 +19,8 @@ from jp_nb.json_values import JsonObject
 from jp_nb.notebook.page.hello import Hello
 from jp_nb.notebook.page.page_deliveries import PageDeliveries
 from jp_nb.notebook.page.page_refusal import DIVERGED, PageRefusal, find_refusal
+from jp_nb.record.documents.conversation_comparison import find_uncovered
 from jp_nb.record.documents.document import Document
-from jp_nb.record.documents.merge import find_uncovered
 from jp_nb.record.documents.record_shape import (
     as_other,
     get_conversation_id,

@@ -38,9 +38,10 @@ def make_conversation_id(moment: datetime, taken_ids: Iterable[str] = ()) -> str
 
 
 def make_id_factory(clock: Clock, conversation: str) -> IdFactory:
-    """Return what makes the ids of a conversation's entries: reproducible ones if `clock` is.
+    """Return the factory for ids of entries in one conversation.
 
-    `conversation` is its id: the entries of two conversations get different ids.
+    The ids are reproducible if `clock` is. `conversation` is the id of the conversation: the
+    entries of two conversations get different ids.
     """
     if not isinstance(clock, ReproducibleClock):
         return make_random_id

@@ -1,7 +1,7 @@
 """Log entries of questions: JSON objects with a question of a record and its end.
 
 The question log of a workspace stores them. The history of a record is read in the same form
-(`question_history.py`).
+(`question_history.py`). Readers number the answered questions; an entry has no number itself.
 
 Source: `docs/record.md`.
 """
@@ -30,7 +30,7 @@ ENTRY_VERSION: Final = 1
 
 
 def make_log_entry(request: InquiryRequest, response: InquiryResponse) -> JsonObject | None:
-    """Return the log entry of a recorded question and its end, without a number.
+    """Return the log entry of a recorded question and its end.
 
     Return None for secrets, and for questions that the user did not see. A question that the user
     saw and did not answer has an `outcome` and no `answer`.
@@ -105,4 +105,5 @@ def is_answered(entry: JsonObject) -> bool:
 
 def read_entry_time(entry: JsonObject) -> datetime | None:
     """Return the time of a log entry; None if it is invalid."""
-    return parse_rfc3339(entry.get("timestamp", entry.get("datetime")))  # as in older logs
+    stored = entry.get("timestamp", entry.get("datetime"))  # older logs have `datetime`
+    return parse_rfc3339(stored)

@@ -20,7 +20,7 @@ from jp_nb.json_writing import sorted_json
 NONE_OF_THESE: Final = "none of these"
 """The answer to a selection of which the user picked no option."""
 EMPTY: Final = "(empty)"
-"""An answer without text, and that to a form whose fields were all left out."""
+"""An answer without text, or the answer to a form whose fields were all omitted."""
 DONE_ANSWER: Final = "done"
 """The answer to a question with a URL, for the user."""
 CONFIRMED_ANSWER: Final = "confirmed"
@@ -83,7 +83,7 @@ class _Formatter:
                 texts = [self.format(picked)] if picked not in (None, []) else []
                 texts += [f'"{custom}"' for custom in rest.values() if isinstance(custom, str)]
                 return ", ".join(texts) or NONE_OF_THESE
-            case dict():  # of a form, by the ids of its fields
+            case dict():  # the answers of a form, by the ids of its fields
                 texts = [self._format_field(name, value) for name, value in answer.items()]
                 return "; ".join(texts) or self._no_answer
         return key

@@ -14,13 +14,13 @@ from pydantic import JsonValue
 
 from jp_nb.agent.calls.recorded_results import RecordedResult
 from jp_nb.agent.model_info import ModelList
-from jp_nb.agent.model_requests.exchange_recorder import (
+from jp_nb.agent.model_requests.exchange_recorder import ExchangeRecorder
+from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
+from jp_nb.agent.model_requests.recorded_exchange import (
     Exchange,
-    ExchangeRecorder,
     FailedResponse,
     IncompleteResponse,
 )
-from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
 from jp_nb.agent.model_requests.request_normalizer import HideSecrets, RequestNormalizer
 from jp_nb.agent.provider import ModelRequest, Provider, SentRequest
 from jp_nb.agent.provider_events import PrefixLoss, PromptCut, ProviderEvent, Usage

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.agent.calls.recorded_results import RecordedResult
-from jp_nb.agent.model_requests.exchange_recorder import Exchange
 from jp_nb.agent.model_requests.normalized_request import NormalizedRequest
+from jp_nb.agent.model_requests.recorded_exchange import Exchange
 from jp_nb.config.tree.providers_table import CassetteMode
 from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.rendering.reports.cassette_miss import describe_miss

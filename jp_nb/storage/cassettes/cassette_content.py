@@ -18,8 +18,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.model_requests.exchange_recorder import End, FailedResponse, IncompleteResponse
 from jp_nb.agent.model_requests.normalized_request import NO_MESSAGE, NormalizedRequest, RequestPart
+from jp_nb.agent.model_requests.recorded_exchange import End, FailedResponse, IncompleteResponse
 from jp_nb.agent.provider_events import ProviderEvent
 from jp_nb.json_values import JsonObject
 

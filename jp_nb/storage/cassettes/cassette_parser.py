@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jp_nb.agent.model_requests.exchange_json import event_from_json
-from jp_nb.agent.model_requests.exchange_recorder import End
 from jp_nb.agent.model_requests.normalized_request import NO_MESSAGE, make_digest, make_part
+from jp_nb.agent.model_requests.recorded_exchange import End
 from jp_nb.errors import StorageError
 from jp_nb.json_limits import MAX_STORED_LEVELS
 from jp_nb.json_reading import read_json

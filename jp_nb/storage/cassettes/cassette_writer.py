@@ -15,8 +15,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from jp_nb.agent.model_requests.exchange_json import event_to_json
-from jp_nb.agent.model_requests.exchange_recorder import Exchange
 from jp_nb.agent.model_requests.normalized_request import RequestPart, make_digest
+from jp_nb.agent.model_requests.recorded_exchange import Exchange
 from jp_nb.errors import StorageError
 from jp_nb.file_reading import open_regular
 from jp_nb.file_writing import open_file, replace_file

@@ -154,7 +154,7 @@ class ConfigFiles:
             return [], []
 
         from jp_nb.config.layers import select_inherited
-        from jp_nb.storage.configuration.config_reading import read_variables
+        from jp_nb.storage.configuration.environment_variables import read_variables
 
         groups: list[list[Layer]] = []
         variables: list[Layer] = []

@@ -1,6 +1,6 @@
-"""Read configuration files with their includes, and the environment.
+"""Read configuration files with their includes.
 
-Imported only if a file or a variable exists, because the configuration schema loads slowly.
+Imported only if a file exists, because the configuration schema loads slowly.
 
 Source: `docs/configuration.md`.
 """
@@ -12,12 +12,9 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.early_constants import ENVIRONMENT_PREFIX
-from jp_nb.config.environment_layer import read_environment
 from jp_nb.config.layers import CONFIG_FILE_LAYER, Layer, list_includes, parse_layer
 from jp_nb.errors import ConfigError
 from jp_nb.storage.file_search import FileSearchError, find_matching_files
@@ -53,8 +50,8 @@ class ConfigReader:
         """Return the file at `path` and its includes, weakest first.
 
         `layer_name` is the kind of source, and `above` are the files that include this one. A file
-        that is not owned is ignored with a notice. If the user has named it (`CONFIG_FILE_LAYER`),
-        it is an error.
+        that another user of the computer owns, or that is too long or no regular file, is ignored
+        with a notice. If the user has named it (`CONFIG_FILE_LAYER`), it is an error.
 
         Raises:
             ConfigError: A file is invalid or cannot be read, or files include each other.
@@ -134,16 +131,3 @@ def compute_digest(group: Iterable[DigestedLayer]) -> str:
     for layer, digest in group:
         whole.update(os.fsencode(os.path.realpath(layer.file or "")) + b"\0" + digest)
     return f"sha256:{whole.hexdigest()}"
-
-
-def read_variables() -> Layer:
-    """Return the layer of the environment. Raises the errors of `read_environment`."""
-    variables = [
-        (name, value) for name, value in os.environ.items() if name.startswith(ENVIRONMENT_PREFIX)
-    ]
-    return _read_variables(tuple(sorted(variables)))
-
-
-@lru_cache(maxsize=16)  # the same variables give the same layer, so nothing is merged again
-def _read_variables(variables: tuple[tuple[str, str], ...]) -> Layer:
-    return read_environment(dict(variables))

@@ -45,8 +45,8 @@ class ListedServers:
     def read(self, layers: Sequence[Layer]) -> list[Layer]:
         """Return the layers of the files in `providers.mcp_files` that apply now.
 
-        Those are files of other applications. Of servers with the same name, that of the `layers`,
-        or of the first file, counts.
+        `layers` are the configuration that lists the files. If several servers have the same name,
+        one in `layers` takes precedence, then the one in the file that is listed first.
         """
         taken_names: set[str] = set()
         for configured in layers:
