@@ -99,7 +99,12 @@ def _estimate_change_tokens(
 
 @dataclass(slots=True)
 class ContextTokens:
-    """Estimates the tokens of a context as it grows, counting each entry and change once."""
+    """Estimates the tokens of a context as it grows, counting each entry and change once.
+
+    The first head is not counted. It is in front of the messages, and `compactor.py` adds the
+    tokens of the current system prompt, tools, and files. Each later change of the head is sent as
+    a message, so it counts.
+    """
 
     _context: RequestContext | None = None
     _tokens: int = 0  # of the counted items and heads of this context
@@ -115,7 +120,7 @@ class ContextTokens:
             self._tokens = 0
 
         self._tokens += sum(map(estimate_item_tokens, context.since(self._item_count)))
-        # The change from the last counted head to the first new one counts as well.
+        # Only changes of the head count, from the last counted head to the first new one as well.
         heads = context.heads[max(self._head_count - 1, 0) :]
         for before, after in pairwise(heads):
             self._tokens += _estimate_change_tokens(before.head, after.head, context.contents)

@@ -38,7 +38,9 @@ class BaseConfig:
     Attributes:
         config: The configuration.
         init: The changes in the file, as entries of the record.
-        spelling: The rest, for `format_base_config`. It has the notation, and these keys:
+        spelling: The rest, for `format_base_config`. It has these keys:
+            `order`, `numbers`: the order of the keys, and unusual notations of numbers
+            (`json_spelling.py`).
             `init`: the number of changes; null if the file has a key `base` and no key `init`;
             absent if the file is the configuration itself.
             `extra`: other keys.
@@ -117,7 +119,10 @@ def count_init_entries(spelling: Mapping[str, JsonValue], entries: Sequence[Json
 def format_base_config(
     config: JsonObject, init: Sequence[JsonObject], spelling: Mapping[str, JsonValue]
 ) -> str:
-    """Return the text of the file, in its imported `spelling` as far as the values are the same."""
+    """Return the text of the file, in its imported `spelling` as far as the values are the same.
+
+    If a value has changed, the imported text is not used, and the usual notation is written.
+    """
     text = spelling.get("text")
     if isinstance(text, str):
         with suppress(StorageError):

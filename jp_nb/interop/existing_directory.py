@@ -3,6 +3,10 @@
 JP is a command-line assistant. Each of its conversations is a directory with `metadata.json`,
 `base_config.json`, and `events.json` (`directory_files.py`).
 
+An export has one of two dialects. `native` keeps imported entries byte for byte, and `jp-head` is
+the dialect that the newest JP loads. Both have the same conversation, so an export in one dialect
+may replace an export in the other.
+
 Source: `docs/record.md`.
 """
 
@@ -98,8 +102,8 @@ def refuse_foreign(
     - A folder with an entry that this conversation does not have was continued there.
     - A folder with another base configuration was changed there.
 
-    The entries and the base configuration may be those of an export in another dialect, because
-    this one has the same content.
+    The entries and the base configuration may be those of an export of `jp` in the other dialect,
+    which has the same content.
 
     Raises:
         StorageError: The folder is refused.
@@ -117,9 +121,10 @@ def refuse_foreign(
     if known_count < len(existing.entries):
         raise _make_difference_error(folder, f"events[{known_count}]")
 
+    # A `base_config.json` in the folder must be from an export of this conversation, and this
+    # export must replace it. If it does not, its configuration is in its first entry, but JP would
+    # read the file in the folder instead.
     if existing.base is not None:
-        # Without the file in this export, the configuration is in its first entry. JP would read
-        # the file in the folder instead.
         is_replaced = BASE_CONFIG_FILE in written
         is_known = any(existing.has_base(export) for export in exports)
         if not (is_replaced and is_known):

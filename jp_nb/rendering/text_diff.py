@@ -167,9 +167,12 @@ def _escape_text(text: str) -> str:
 
 
 def _compare_lines(now: _Value, proposed: _Value) -> Iterator[DiffLine]:
-    """Yield the differences: before each run of equal lines, the lines that differ."""
+    """Yield the differences: before each run of equal lines, the lines that differ.
+
+    The last run is always empty and at the end, so the lines that differ after the others come too.
+    """
     if now.kind != proposed.kind:  # a line of text never equals a line of JSON
-        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]  # nothing is equal
+        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]  # only the empty one at the end
     else:
         runs = find_same_runs(now.lines, proposed.lines)
 

@@ -46,7 +46,8 @@ class ConversationList:
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        # The settings of the conversation before the active one, for `%jp new --keep-config`.
+        # The settings of the conversation before the active one. `%jp new --keep-config` copies
+        # them if the active one is unused.
         self._previous: Projection | None = None
         self.turn_statuses: dict[tuple[str, int], str] = {}
 
@@ -69,8 +70,10 @@ class ConversationList:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
         With `keep_config`, copy the settings of the conversation that was active. Without it, a
-        notice proposes that. If the user then runs `%jp new --keep-config`, the conversation that
-        `%jp new` has just made is still unused: copy the settings of the one before it.
+        notice proposes that.
+
+        For example, `%jp new` in conversation A makes B, and the notice proposes
+        `%jp new --keep-config`. This makes C. As B is still unused, C gets the settings of A.
 
         Raises:
             ConfigError: The copied settings are not valid any more. The new conversation stays.

@@ -367,6 +367,21 @@ async def test_calls_of_one_answer_are_limited(
     assert not bench.stream.repair()
 
 
+async def test_notice_names_the_truncated_call_that_is_dropped() -> None:
+    tool, runs = make_counting_tool()
+    cut: list[Any] = [
+        model_event("call_start", 3, "c3", "other"),
+        model_event("call_arguments", 3, '{"a": "lon'),
+        model_event("flush", 3),
+        LIMIT,
+    ]
+    answer = [*call("t", "c1", index=1), *call("t", "c2", index=2), *cut]
+    bench = TurnBench([answer, DONE], tools=[tool], request={"max_tool_calls": 1})
+    await bench.run()
+    assert len(runs) == 1
+    assert "⚠ The call of other is incomplete and did not run" in notices(bench)
+
+
 async def test_without_a_limit_all_calls_run() -> None:
     tool, runs = make_counting_tool()
     bench = TurnBench([reply(calls(150)), DONE], [tool], request={"max_tool_calls": 0})

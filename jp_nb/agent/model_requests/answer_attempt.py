@@ -1,8 +1,9 @@
-"""One attempt of the model to answer, and the parts of an answer that is continued.
+"""One attempt of the model to answer: a request with its response so far, and its tool calls.
 
-A response that reaches the token limit is continued by the next request. An *attempt* is one
-request with its response so far, and a `ContinuedAnswer` is the whole: the attempts that are
-recorded as parts of one answer. `jp_nb/agent/model_requests/model_call.py` sends them.
+A response that reaches the token limit is continued by the next request, which is an attempt of its
+own (`continued_answer.py`). Of more tool calls than the limit `max_tool_calls`, the first *surplus*
+call is kept with an error for the model, and the others are dropped. `model_call.py` sends the
+requests.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -16,64 +17,17 @@ from jp_nb.agent.calls.call import Call
 from jp_nb.agent.model_requests.overlap_trimmer import OverlapTrimmer
 from jp_nb.agent.model_requests.response_builder import ResponseBuilder
 from jp_nb.agent.offered_tools.tool_set import ToolSet
-from jp_nb.agent.provider_events import Finished, TextPart
+from jp_nb.agent.provider_events import TextPart
 from jp_nb.record.entries.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.reading.marks import is_continuation, mark_continuation
+from jp_nb.record.reading.marks import mark_continuation
 from jp_nb.record.request_context.request_head import RequestHead
 
 CALLS_SETTING = "assistant.request.max_tool_calls"
-MAX_ANSWER_CONTINUATIONS = 5
-"""Maximum number of continuations of a response that reaches the token limit."""
 CUT_CALL_TEXT = (
     "The answer reached its token limit within this call. The arguments are "
     "incomplete, so the call did not run. Call again with shorter arguments, or "
     "split the work into several calls."
 )
-
-
-@dataclass(slots=True)
-class ContinuedAnswer:
-    """One answer in several responses. All but the last reached the token limit.
-
-    Attributes:
-        is_enabled: False if the answer must be one response.
-        continuation_count: Number of responses after the first one.
-        recorded_parts: The texts that are recorded. A text and its continuations are one part.
-    """
-
-    is_enabled: bool
-    continuation_count: int = 0
-    recorded_parts: list[TextPart] = field(default_factory=list)
-
-    def note_recorded(self, entries: Sequence[Entry]) -> None:
-        """Note that `entries` of the answer are recorded."""
-        for entry in entries:
-            if not isinstance(entry, ChatResponse) or entry.kind == "structured":
-                continue
-            part = TextPart(0, entry.kind, entry.message or entry.reasoning or "")
-            if self.recorded_parts and is_continuation(entry):
-                begun = self.recorded_parts.pop()
-                part = replace(part, text=begun.text + part.text)
-            self.recorded_parts.append(part)
-
-    def make_trimmer(self) -> OverlapTrimmer | None:
-        """Return the trimmer for the next response; None if it is the first."""
-        if not self.continuation_count:
-            return None
-        text = "".join(part.text for part in self.recorded_parts if part.kind == "message")
-        return OverlapTrimmer(text)
-
-    def begin_continuation(self, finished: Finished, entries: Sequence[Entry]) -> bool:
-        """Continue the answer after a response with these `entries`; return False if it ends."""
-        if not self.is_enabled or finished.reason != "max_tokens":
-            return False
-        if self.continuation_count >= MAX_ANSWER_CONTINUATIONS:
-            return False
-        if not any(isinstance(entry, ChatResponse) and entry.message for entry in entries):
-            return False
-
-        self.continuation_count += 1
-        return True
 
 
 @dataclass(slots=True)
@@ -88,6 +42,7 @@ class Attempt:
         builder: Builds the entries of the response. It also has the last event (`finished`), and
             the calls whose arguments are not valid, by their number.
         entries: The complete entries to record.
+        last_entry: The last complete entry, which may be a call that is dropped.
         has_content: True once the response has a text or a tool call.
         has_ended_text: True if a text has ended, and the display does not know it yet.
         call_count: Number of tool calls, including those that do not run or are dropped.
@@ -101,6 +56,7 @@ class Attempt:
     trimmer: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
+    last_entry: Entry | None = None
     has_content: bool = False
     has_ended_text: bool = False
     call_count: int = 0
@@ -146,22 +102,23 @@ class Attempt:
 
     def find_truncated_call(self) -> str | None:
         """Return the name of the call in which the token limit was reached, if any."""
-        last = self.entries[-1] if self.entries else None
+        last = self.last_entry
         end = self.builder.finished
         if end is None or end.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
             return None
 
-        # Earlier calls are complete, and so is the last one that was received if its arguments are
-        # valid. If that one was dropped, `last` is the surplus call, which does not run anyway.
+        # Earlier calls are complete. The last one is complete as well if it has valid arguments.
+        # Without any text, its arguments may be cut, although some models call like this.
         last_number = self.call_count - 1
         incomplete = {*self.builder.bad_arguments, *self.builder.without_arguments}
         return last.name if last_number in incomplete else None
 
     def add_entry(self, entry: Entry) -> None:
-        """Add a complete entry. Surplus tool calls are only counted, except for the first.
+        """Add a complete entry. Surplus tool calls are dropped, except for the first.
 
         That one gets an error as its response, which explains the limit (`make_calls`).
         """
+        self.last_entry = entry
         if isinstance(entry, ToolCallRequest):
             self.call_count += 1
             # Of `max_tool_calls = 2`, calls 0 and 1 run, call 2 is kept, and call 3 is dropped.

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
-from jp_nb.agent.model_requests.answer_attempt import CALLS_SETTING, Attempt, ContinuedAnswer
+from jp_nb.agent.model_requests.answer_attempt import CALLS_SETTING, Attempt
+from jp_nb.agent.model_requests.continued_answer import ContinuedAnswer
 from jp_nb.agent.provider_events import OmittedFiles, PrefixLoss, PromptCut
 from jp_nb.record.entries.events import ChatResponse, Entry
 

@@ -16,9 +16,10 @@ from functools import partial
 from jp_nb.agent.calls.call import Call
 from jp_nb.agent.display import MODEL_WAITS, DiscardText, EndOfText, Notice, ShowText, Waits
 from jp_nb.agent.effective_model import Resolved
-from jp_nb.agent.model_requests.answer_attempt import Attempt, ContinuedAnswer
+from jp_nb.agent.model_requests.answer_attempt import Attempt
 from jp_nb.agent.model_requests.answer_notices import list_end_notices
 from jp_nb.agent.model_requests.answer_recorder import AnswerRecorder
+from jp_nb.agent.model_requests.continued_answer import ContinuedAnswer
 from jp_nb.agent.model_requests.response_receiver import ResponseReceiver
 from jp_nb.agent.model_requests.retries import Failures, with_retries
 from jp_nb.agent.model_requests.stream_interrupts import StreamInterrupts

@@ -86,7 +86,10 @@ def _make_form_or_refuse(tool: str, question: Question) -> JsonObject:
 def require_input(
     asked: Questions, shown: Sequence[Question], state: QuestionState
 ) -> types.InputRequiredResult:
-    """Return the result that asks `shown`. The state is sealed before the client gets it."""
+    """Return the result that asks `shown`. The state is sealed before the client gets it.
+
+    With it are the open questions, and `partial`: True if the tool also runs with open questions.
+    """
     import mcp_types as types
 
     requests: types.InputRequests = {
@@ -139,8 +142,11 @@ def take_responses(
 def read_asked_questions(
     tool: str, outcome: JsonObject, configured: Mapping[str, JsonValue]
 ) -> Questions:
-    """Return the questions in an outcome of `ToolRunner.run`."""
+    """Return the questions in the `outcome` of a run of `tool`, which is of type `needs_input`.
+
+    `ToolRunner.run` in `mcp_server.py` has its shape.
+    """
     listed = outcome["questions"]
-    assert isinstance(listed, list)  # `ToolHost` wrote it
+    assert isinstance(listed, list)
     questions = [Question.model_validate(item) for item in listed]
     return Questions(tool, questions, outcome["partial"] is True, configured)

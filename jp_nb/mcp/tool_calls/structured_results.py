@@ -1,6 +1,7 @@
-"""The structured content of a result, and its textual copy: the model gets only one of both.
+"""The structured content of a result: leave out its copy as text, and check it by the schema.
 
-Many servers send the same data twice, as structured content and as JSON text.
+Many servers send the same data twice, as structured content and as JSON text. The model gets only
+one of both, and a note if the content does not fit the output schema of the tool.
 
 Source: `docs/mcp.md`, Results.
 """
@@ -60,11 +61,8 @@ def _is_copy(texts: list[str], structured: JsonValue) -> bool:
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         content = structured["result"]
 
-    if len(texts) == 1:
-        if values[0] in (structured, content):
-            return True
-        if texts[0] == content:
-            return False  # a plain text is shorter than its JSON
+    if len(texts) == 1 and values[0] in (structured, content):
+        return True
 
     # A list may be sent as one text for each item.
     return isinstance(content, list) and (values == content or texts == content)

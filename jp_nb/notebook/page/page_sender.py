@@ -69,8 +69,8 @@ class PageSender:
 
         Urgent messages come first. While there is a refusal, nothing is written.
         """
-        followed = self.link.pages.followed
-        if candidate := followed.find_due_candidate(now):
+        tracker = self.link.pages.followed  # knows the page that is followed now
+        if candidate := tracker.find_due_candidate(now):
             self.follow(candidate)  # from now on, `candidate` is the followed page
 
         if self.link.urgent:
@@ -81,7 +81,7 @@ class PageSender:
         message = self.deliveries.next_message(now)
         delivery = self.deliveries.followed  # the writes to the followed page
         if delivery.is_silent:  # the page did not answer the last write in time
-            followed.is_silent = True
+            tracker.is_silent = True
             self.link.lock.notify_all()  # a thread may wait for this page, such as after a cell
 
         return message

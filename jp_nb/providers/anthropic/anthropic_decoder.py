@@ -2,7 +2,7 @@
 
 A response is a list of *blocks*: thinking, texts, and calls of tools. Each one starts, grows by
 deltas, and stops (`anthropic_open_blocks.py`). Messages about the whole response come before and
-after all blocks (`anthropic_reports.py` reads them):
+after all blocks:
 
     message_start            {"message": {"id": …, "usage": {"input_tokens": 9}}}
     content_block_start      {"index": 0, "content_block": {"type": "text"}}
@@ -35,7 +35,8 @@ from jp_nb.providers.anthropic.anthropic_open_blocks import (
     THINKING_SIGNATURE_KEY,
     OpenBlock,
 )
-from jp_nb.providers.anthropic.anthropic_reports import AnthropicUsage, list_thinking_changes
+from jp_nb.providers.anthropic.anthropic_thinking_changes import list_thinking_changes
+from jp_nb.providers.anthropic.anthropic_usage import AnthropicUsage
 from jp_nb.providers.network.errors import classify_stream_error
 from jp_nb.providers.request_parts.parameter_names import ParameterNames
 from jp_nb.providers.response_parts.event_buffer import EventBuffer

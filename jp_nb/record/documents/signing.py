@@ -25,7 +25,8 @@ from jp_nb.record.stream import ConversationStream
 SIGNATURE_KEY = "signature"
 """Key of the signature in the `jp` object."""
 SCHEME = "2"
-_EARLIER = re.compile(r"1:[0-9a-f]{64}")  # it covered no message
+_EARLIER = re.compile(r"1:[0-9a-f]{64}")
+"""Signature of scheme 1. It did not cover messages, so it proves nothing about them."""
 _WRITTEN = re.compile(rf"{SCHEME}:[0-9a-f]{{64}}")
 _PURPOSE = f"jp_nb record {SCHEME}"
 
@@ -104,7 +105,7 @@ class Signer:
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def digest(self) -> bytes:
-        """Return the hash without the key: that of `compute_stream_digest`."""
+        """Return the hash of the signed text without the key, as `compute_stream_digest` does."""
         return self._hash.digest()
 
     def _add_lines(self, *values: Any) -> None:
@@ -118,6 +119,10 @@ def _encode_lines(*values: Any) -> bytes:
 
 
 def compute_stream_digest(stream: ConversationStream) -> bytes:
-    """Return the digest of the signed text of `stream` in its current state."""
+    """Return the hash of the signed text of `stream` without a key, which may be missing.
+
+    It recognizes an unchanged conversation in the same process (`RecordTrust.follow`). It proves
+    nothing to others.
+    """
     lines = _encode_lines(_PURPOSE, stream.id, stream.base_config, *stream.raw)
     return sha256(lines).digest()

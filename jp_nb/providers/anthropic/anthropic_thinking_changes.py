@@ -1,4 +1,4 @@
-"""Read the reports of Anthropic Messages about a response: its usage, and thinking of the request.
+"""Read the reports of Anthropic Messages about thinking in a request that does not fit any more.
 
 A request sends back the thinking of earlier responses, with its signature. If something before it
 has changed since, such as the instructions, the server reports that the thinking does not fit, and
@@ -9,48 +9,14 @@ Source: `docs/providers.md`, https://platform.claude.com/docs/en/build-with-clau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from jp_nb.agent.provider_events import InputChange, Usage
+from jp_nb.agent.provider_events import InputChange
 from jp_nb.json_values import as_object
-from jp_nb.providers.response_parts.stream_decoder import WireObject
 
 _TRANSFORMATIONS: Final = {"thinking_dropped": True, "thinking_mismatch_allowed": False}
 """Types of `input_transformations`, with True if the model did not get the thinking."""
-_USAGE: Final[Mapping[str, str]] = {
-    "output_tokens": "output_tokens",
-    "cache_read_input_tokens": "cache_read_tokens",
-    "cache_creation_input_tokens": "cache_write_tokens",
-}
-"""Fields of `Usage`, by the field of the server."""
-
-
-class AnthropicUsage:
-    """The tokens of one response. The server reports some at its start, and some at its end."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}  # by the field of the server
-
-    def update(self, usage: WireObject) -> Usage:
-        """Add a report of the server; return the usage so far.
-
-        Input tokens include cached ones, as with the other providers.
-        """
-        self._counts.update((key, value) for key, value in usage.items() if isinstance(value, int))
-        counts: dict[str, int] = {
-            ours: self._counts[theirs] for theirs, ours in _USAGE.items() if theirs in self._counts
-        }
-
-        details = usage.get("output_tokens_details") or {}
-        if "thinking_tokens" in details:
-            counts["reasoning_tokens"] = details["thinking_tokens"]
-
-        if "input_tokens" in self._counts:
-            cached = (counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
-            counts["input_tokens"] = self._counts["input_tokens"] + sum(cached)
-
-        return Usage(**counts)
 
 
 def list_thinking_changes(
