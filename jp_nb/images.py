@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from jp_nb.image_headers import MEDIA_TYPES, PDF, detect_media_type, read_image_size
 from jp_nb.pdf_pages import count_pdf_pages
-from jp_nb.text import one_line
+from jp_nb.text import format_bytes, one_line, pluralize
 
 MAX_IMAGE_BYTES: Final = 3_750_000
 """Maximum size of one image or PDF: Anthropic's limit for an image is 5 MB in Base64.
@@ -111,18 +111,7 @@ class Image:
 def count_images(images: Iterable[Image]) -> list[str]:
     """Return the numbers of images and of PDFs, if there are any: `["2 images", "1 PDF"]`."""
     nouns = Counter(image.noun for image in images)
-    return [_format_count(number, noun) for noun, number in nouns.items()]
-
-
-def _format_count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def format_bytes(count: int) -> str:
-    """Return a number of bytes as text: `1.2 MB`."""
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+    return [f"{number} {pluralize(noun, number)}" for noun, number in nouns.items()]
 
 
 def find_image_problem(image: Image) -> str | None:

@@ -35,6 +35,7 @@ NAMED_KEYWORDS: Final = frozenset(
 )
 """Keywords whose value is an object of schemas by name."""
 _PLAIN_KEY: Final = re.compile(r"[\w$-]+")
+_ITEM_NUMBER: Final = re.compile("[0-9]{1,9}")  # `int` refuses thousands of digits
 
 
 def format_schema_path(path: Iterable[str | int]) -> str:
@@ -105,7 +106,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
         if isinstance(found, dict) and key in found:
             found = found[key]
             path.append(key)
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        elif isinstance(found, list) and _ITEM_NUMBER.fullmatch(key) and int(key) < len(found):
             found = found[int(key)]
             path.append(int(key))
         else:
@@ -127,6 +128,8 @@ def walk_schemas(root: Schema) -> dict[SchemaPath, Schema]:
         if path in found:
             continue
         found[path] = schema
+
+        # The last entry is the next one: subschemas come in their order, before the targets.
         targets = resolve_own_reference(root, path, schema)
         children = [((*path, *way), child) for way, child in walk_child_schemas(schema)]
         for child_path, child in (*targets, *reversed(children)):

@@ -58,7 +58,7 @@ def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
     has_only_numbers = isinstance(value, list) and not any(
         isinstance(item, (str, dict, list)) for item in value
     )
-    if has_only_numbers:
+    if has_only_numbers:  # one line each would be long, and no easier to read
         return True
     if len(value) > MAX_INLINE_CHARS:
         return False

@@ -6,6 +6,7 @@
 For a decision, a text must not look like another one: see `exact_form.py`.
 
 `upper_first`, `lower_first`, and `pluralize` adapt words to their place in a sentence.
+`format_bytes` writes a size.
 """
 
 from __future__ import annotations
@@ -112,3 +113,12 @@ def lower_first(text: str) -> str:
 def pluralize(noun: str, count: int) -> str:
     """Return `noun` for one, and with an `s` for any other count."""
     return noun if count == 1 else f"{noun}s"
+
+
+def format_bytes(count: int) -> str:
+    """Return a number of bytes as text: `1.2 MB`."""
+    if count < 1000:
+        return f"{count} B"
+    if count < 1_000_000:
+        return f"{count / 1000:.1f} kB"
+    return f"{count / 1_000_000:.1f} MB"

@@ -24,33 +24,11 @@ from jp_nb.interop.directory_files import (
     is_temporary,
 )
 from jp_nb.interop.directory_reader import read_directory
+from jp_nb.interop.folder_paths import is_existing_folder, make_possible_path
 from jp_nb.json_values import JsonObject
 from jp_nb.record.entries.clock import Clock
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-
-
-def find_folder(text: str | Path, below: Path) -> Path:
-    """Return the path of a folder: `~` is expanded, and a relative path starts at `below`.
-
-    Raises:
-        UsageError: The path is not possible.
-    """
-    try:
-        return make_possible_path(below / Path(text).expanduser())
-    except RuntimeError as exc:
-        raise UsageError(f"the home directory in {str(text)!r} is unknown") from exc
-
-
-def make_possible_path(path: Path) -> Path:
-    """Return `path`, which may not exist.
-
-    Raises:
-        UsageError: It contains NUL, which no file system allows.
-    """
-    if "\0" in str(path):
-        raise UsageError(f"a path cannot contain NUL: {str(path)!r}")
-    return path
 
 
 class FolderContent(NamedTuple):
@@ -150,15 +128,3 @@ def read_file(path: Path, limit: int) -> bytes | None:
 
     with os.fdopen(opened, "rb") as file:
         return file.read(limit + 1)
-
-
-def is_existing_folder(folder: Path) -> bool:
-    """Return True if `folder` exists and is a folder.
-
-    Raises:
-        StorageError: The file system cannot tell.
-    """
-    try:
-        return folder.is_dir()
-    except OSError as exc:  # a name that is too long, or a parent without permission
-        raise StorageError(f"{folder}: {exc.strerror or exc}") from exc

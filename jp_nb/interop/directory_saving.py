@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file, resolve_write_target, sync_folder
-from jp_nb.interop.directories import make_possible_path, read_file
+from jp_nb.interop.directories import read_file
 from jp_nb.interop.directory_files import (
     BASE_CONFIG_FILE,
     DIRECTORY_FILES,
@@ -24,6 +24,7 @@ from jp_nb.interop.directory_files import (
 )
 from jp_nb.interop.directory_writer import Dialect, build_directory
 from jp_nb.interop.existing_directory import FileContents, read_existing, refuse_foreign
+from jp_nb.interop.folder_paths import make_possible_path
 from jp_nb.json_values import JsonObject
 
 

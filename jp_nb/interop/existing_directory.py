@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.directories import is_existing_folder, read_files
+from jp_nb.interop.directories import read_files
 from jp_nb.interop.directory_files import (
     BASE_CONFIG_FILE,
     DIRECTORY_FILES,
@@ -28,6 +28,7 @@ from jp_nb.interop.directory_files import (
     METADATA_FILE,
 )
 from jp_nb.interop.directory_writer import Dialect, build_directory
+from jp_nb.interop.folder_paths import is_existing_folder
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_list, read_value
 from jp_nb.json_values import JsonObject

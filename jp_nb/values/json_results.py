@@ -133,6 +133,7 @@ def _list_parts(value: Any) -> Iterable[object]:
 
 def _read_json_fields(value: Any) -> Mapping[str, object] | None:
     """Return the fields of a pydantic model or a dataclass, by their names in JSON."""
+    # A dataclass of pydantic has both attributes.
     models = find_method(value, "__pydantic_fields__")
     if models is not None and find_method(value, "__dataclass_fields__") is None:
         stored = object.__getattribute__(value, "__dict__")

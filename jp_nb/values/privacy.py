@@ -55,9 +55,13 @@ def hide_part(key: object, value: object = None) -> str | None:
     if type(key) is tuple:
         replacements = (hide_part(name, value) for name in key)
         return next((text for text in replacements if text is not None), None)
+
+    # Not `isinstance`: a key may claim another `__class__`.
     if issubclass(type(key), bytes):
         key = key.decode(errors="replace")  # type: ignore[attr-defined]
-    return _CURRENT.get().name(key, value) if issubclass(type(key), str) else None  # type: ignore[arg-type]
+    if not issubclass(type(key), str):
+        return None
+    return _CURRENT.get().name(key, value)  # type: ignore[arg-type]
 
 
 def hide_value(value: object) -> str | None:
@@ -72,4 +76,5 @@ def without_hidden(text: str) -> str:
 
 def read_bytes_without_hidden(value: bytes | bytearray) -> bytes:
     """Return `value` without the secrets in it."""
+    # Latin-1 has a character for each byte, so all other bytes stay the same.
     return without_hidden(value.decode("latin-1")).encode("latin-1", "replace")

@@ -140,6 +140,11 @@ def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subte
         ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, "$.properties.x", "several types"),
         ({"items": {}}, "$.properties.x", "any type"),
         ({"$ref": "#/$defs/none"}, "$.properties.x.$ref", "which does not exist"),
+        (
+            {"anyOf": [{}], "$ref": f"#/properties/x/anyOf/{'1' * 5000}"},
+            "$.properties.x.$ref",
+            "which does not exist",
+        ),
         ({"$ref": "https://example.org"}, "$.properties.x.$ref", "points outside"),
         ({"$ref": "#/properties/x"}, "$.properties.x", "refers to itself"),
         (["string"], "$.properties.x", "expected a schema"),

@@ -206,3 +206,15 @@ def test_secret_number_with_very_many_digits_is_hidden() -> None:
     with pytest.raises(jp.ToolError, match="Secrets are never shown"):
         read_variable({"password": secret}, "password", None, hide)
     assert "(set, not shown)" in read_variable({"again": secret}, "again", None, hide).content
+
+
+def test_secret_that_is_not_valid_unicode_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python reads a byte of a variable that is not UTF-8 as half a surrogate pair.
+    of_environment = "outside\udcff4711secret"
+    of_notebook = "inside\ud8004711secret"
+    monkeypatch.setenv("SERVICE_PASSWORD", of_environment)
+
+    hide = NotebookSecrets({"password": of_notebook})
+
+    shown = hide(f"found {of_environment} and {of_notebook}")
+    assert "4711" not in shown

@@ -17,9 +17,9 @@ from jp_nb.headless.commands.stored_records import (
     read_stored_record,
 )
 from jp_nb.headless.files import require_notebook
-from jp_nb.interop.directories import find_folder
 from jp_nb.interop.directory_saving import SavedDirectory, save_directory
 from jp_nb.interop.directory_writer import Dialect
+from jp_nb.interop.folder_paths import find_folder
 from jp_nb.record.documents.record_shape import RECORD_VERSION, get_conversation_id, get_others
 from jp_nb.text import MAX_PATH_LINE_CHARS, one_line
 

@@ -28,12 +28,9 @@ from jp_nb.headless.commands.stored_records import (
     parse_record,
 )
 from jp_nb.headless.files import read_notebook, write_notebook
-from jp_nb.interop.directories import (
-    find_folder,
-    load_directory,
-    make_possible_path,
-)
+from jp_nb.interop.directories import load_directory
 from jp_nb.interop.directory_writer import build_directory
+from jp_nb.interop.folder_paths import find_folder, make_possible_path
 from jp_nb.interop.jp_entries import format_jp_entry
 from jp_nb.interop.json_comparison import same_json
 from jp_nb.interop.json_text import read_value

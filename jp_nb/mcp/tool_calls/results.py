@@ -18,13 +18,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.image_headers import MEDIA_TYPES, PDF
-from jp_nb.images import Image, find_image_problem, format_bytes
+from jp_nb.images import Image, find_image_problem
 from jp_nb.json_values import as_object
 from jp_nb.json_writing import compact_json
 from jp_nb.mcp.exchange import ServerResult
 from jp_nb.mcp.tool_calls.structured_results import find_schema_notes, merge_structured
 from jp_nb.storable_json import make_storable, replace_surrogates
-from jp_nb.text import one_line
+from jp_nb.text import format_bytes, one_line
 from jp_nb.toolkit.outcome import Success, ToolFailure
 
 MAX_STRUCTURED_RESULT_CHARS: Final = 50_000

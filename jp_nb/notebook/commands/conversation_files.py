@@ -8,9 +8,10 @@ Source: `docs/guide.md`, `docs/record.md`.
 from __future__ import annotations
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.directories import find_folder, load_directory
+from jp_nb.interop.directories import load_directory
 from jp_nb.interop.directory_saving import save_directory
 from jp_nb.interop.directory_writer import Dialect
+from jp_nb.interop.folder_paths import find_folder
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.commands.conversation_commands import (
     describe_conversation,

@@ -18,7 +18,6 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.shared_prefix import compare_parts
-from jp_nb.images import format_bytes
 from jp_nb.rendering.report import (
     Report,
     join_reports,
@@ -36,6 +35,7 @@ from jp_nb.rendering.reports.request_text import (
 from jp_nb.rendering.reports.traced_request import TracedRequest
 from jp_nb.rendering.same_runs import count_equal
 from jp_nb.rendering.text_diff import compare_values
+from jp_nb.text import format_bytes
 
 
 def render_request_difference(before: TracedRequest, after: TracedRequest) -> Report:

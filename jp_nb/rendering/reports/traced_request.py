@@ -40,11 +40,12 @@ from jp_nb.agent.token_estimates import (
 )
 from jp_nb.config.masked_settings import mask_secrets
 from jp_nb.image_headers import MEDIA_TYPES
-from jp_nb.images import Image, format_bytes
+from jp_nb.images import Image
 from jp_nb.json_writing import compact_json
 from jp_nb.record.entries.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.entries.token_usage import read_usage
 from jp_nb.record.request_context.context import ContextItem
+from jp_nb.text import format_bytes
 
 _CONTENT_KEYS: Final = frozenset(
     {

@@ -41,6 +41,8 @@ _NAME: Final = 80
 _LIST_TIMEOUT_S: Final = 3.0
 """Seconds in which values are read for a list. A value of the user may take long to describe."""
 _MAX_IMPORTS: Final = 30
+_SEARCHED_CHARS: Final = 1_000_000
+"""Length of a text in which secrets are hidden before it is truncated. It takes time in others."""
 _IPYTHON_VARIABLES: Final = frozenset({"In", "Out", "exit", "quit"})
 _IPYTHON_FUNCTIONS: Final = frozenset({"get_ipython", "open"})
 """Omitted from the imported names. Variables of the user with these names are listed."""
@@ -224,6 +226,6 @@ def _describe_value(
     value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
     """Return the description of a value in `chars` characters, without secrets."""
-    if type(value) is str and len(value) <= 1_000_000:  # hiding takes time in longer texts
+    if type(value) is str and len(value) <= _SEARCHED_CHARS:
         value = hide(value)  # before truncation: only a complete key is recognized
     return describe(value, ValueBudget(chars, side, images, hide))

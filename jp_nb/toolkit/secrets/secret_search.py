@@ -194,7 +194,9 @@ class SecretSearch:
         self.whole_values.add(text)
         if len(text) >= MIN_HIDDEN_CHARS and (is_alone or not SINGLE_WORD.fullmatch(text)):
             # A program may have read its bytes in another encoding, or print single lines of it.
-            self.texts |= {text, text.encode().decode("latin-1")}
+            # A variable whose bytes are not UTF-8 has halves of surrogate pairs.
+            read_as_latin = text.encode("utf-8", "surrogatepass").decode("latin-1")
+            self.texts |= {text, read_as_latin}
             lines = map(str.strip, text.split("\n"))
             self.texts.update(line for line in lines if len(line) >= _MIN_LINE_CHARS)
 
