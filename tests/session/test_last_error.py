@@ -109,6 +109,23 @@ def test_library_calls_are_single_lines_without_local_paths() -> None:
     assert "s, end" not in said, "no source of a library"
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_library_of_the_user_or_of_the_system_is_no_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """As after `pip install --user`, or `apt install` on Debian."""
+    packages = tmp_path / "lib" / folder
+    packages.mkdir(parents=True)
+    module = f"helper_{folder.partition('-')[0]}"
+    source = "def divide(number):\n    zero = 0  # of the library\n    return number / zero\n"
+    (packages / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(packages)
+    said = request(f"import {module}\n{module}.divide(1)")
+    assert f"\n{module}.py, line 3, in divide" in said
+    assert "of the library" not in said
+    assert "zero (" not in said
+
+
 def test_syntax_error_shows_its_line_and_no_calls() -> None:
     said = request("x = 1\ndef f(:\n    pass")
     assert "which failed at line 2 ---" in said

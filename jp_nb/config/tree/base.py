@@ -63,10 +63,11 @@ def table() -> Any:
     return Field(default_factory=dict, validate_default=True)  # a plain default is deep-copied
 
 
+# Strict, so that `"yes"` is not true, and `true` is not 1.
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(gt=0)]
-Whole = Annotated[int, Strict()]
+Whole = Annotated[int, Strict()]  # also a negative one
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 TABLE_FORM: Final = Tag("~table")

@@ -1,17 +1,23 @@
 """Places of code in a traceback: whose code a file has, and a short name of it for the model.
 
-*Own* code is that of cells, and of files outside of the installed libraries.
+*Own* code is that of cells, and of files outside of the installed libraries. These are in folders
+of Python itself, of the user (`pip install --user`), and of the system (`dist-packages` of Debian).
 
 Source: `docs/decisions.md` D85.
 """
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+_PACKAGE_FOLDERS: Final = ("site-packages", "dist-packages")
+"""Names of folders with installed packages."""
 
 
 class CodePlaces:
@@ -24,8 +30,9 @@ class CodePlaces:
         self._label_of = label_of
         paths = sysconfig.get_paths()
         # The folders of packages first, because they are inside that of the standard library.
+        self._libraries = [Path(path) for path in sys.path if Path(path).name in _PACKAGE_FOLDERS]
         kinds = ("purelib", "platlib", "platstdlib", "stdlib")
-        self._libraries = [Path(paths[kind]) for kind in kinds]
+        self._libraries += [Path(paths[kind]) for kind in kinds]
         # This package, which may be installed from a folder of its source.
         self._libraries.append(Path(__file__).parents[2])
 
