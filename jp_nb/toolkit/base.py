@@ -21,6 +21,11 @@ from jp_nb.toolkit.cell_thread import CellThread
 from jp_nb.toolkit.outcome import NeedsReview, Outcome, ToolFailure
 from jp_nb.toolkit.tool_context import ToolContext
 
+MAX_PLAN_CHARS: Final = 20_000
+"""Maximum length of the plan of a turn (`Tool.plan_argument`), also after the user edited it."""
+SOURCE_TIMEOUT_S: Final = 30.0
+"""Maximum time for a source to start and to list its tools, and to close."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
@@ -143,18 +148,13 @@ class Tool(ABC):
     def ended(self, call_key: str) -> None:
         """Release what the runs of a call have kept: the call ended, and does not run again.
 
-        `call_key` is `ToolContext.call_key` of these runs.
-        It is called once after each call, on the event loop, whatever ended it: its result, an
-        error, a refusal of the user, an interrupt, or the end of the kernel. A call that starts
-        again has ended before. It must not block.
+        `call_key` is `ToolContext.call_key` of these runs. The method is called once after each
+        call, on the event loop, whatever ended the call: its result, an error, a refusal of the
+        user, an interrupt, or the end of the kernel. A call that starts again has ended before. The
+        method must not block.
         """
         return
 
-
-MAX_PLAN_CHARS: Final = 20_000
-"""Maximum length of the plan of a turn, also after the user edited it."""
-SOURCE_TIMEOUT_S: Final = 30.0
-"""Maximum time for a source to start and to list its tools, and to close."""
 
 ToolRegistrations = Mapping[str, Mapping[str, JsonValue]]
 """Partials of `conversation.tools`, by the name of the tool."""
@@ -231,5 +231,8 @@ class ToolSource(ABC):
         return
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Return a notice for each name that another source also has. It names the tool in use."""
+        """Return a notice for each tool of this source whose name is that of another source's tool.
+
+        The notice says which of the two the model gets. `configured` has the settings of all tools.
+        """
         return {}

@@ -32,6 +32,10 @@ _SHORT_ITEM = 24
 """Maximum length of items that share one line."""
 _NOTE_CHARS = 120
 """Room for the note about omitted items."""
+_MIN_ITEM = 16
+"""With less room, no further item is described in one line."""
+_MIN_PART = 20
+"""With less room for each of the others, no further part is described separately."""
 
 
 def describe_container(
@@ -92,7 +96,7 @@ def _describe_first_items(
             label = f"{nested.write(name, _KEY_CHARS)}: "
 
         left = room - len(label) - 1
-        if left < 16:
+        if left < _MIN_ITEM:
             break
 
         share = compute_share(left, inside.length - shown)
@@ -133,7 +137,7 @@ def _describe_parts(
         end = _format_access(key, index)
         label = f"{end}: "
         share = room // (len(parts) - index) - len(label) - 2
-        if share < 20:
+        if share < _MIN_PART:
             lines.append(f"… {format_quantity(len(parts) - index, 'more item')}")
             break
 

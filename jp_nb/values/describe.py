@@ -4,8 +4,9 @@ The class of a value is compared with classes in loaded modules. Nothing is impo
 that only has the same name is not accepted. A description by the user's code (`custom.py`) comes
 first, then one by the class, by the parts of a container, or by `repr`.
 
-`hide_value` returns the text that replaces a secret; None for other values. `without_hidden`
-returns a text without the secrets in it. Both follow the rules of `apply_privacy` (`privacy.py`).
+Rules of the user hide secrets (`privacy.py`) while `apply_privacy` is entered. `hide_value` returns
+the text that replaces a secret, and None for other values. `without_hidden` returns a text without
+the secrets in it.
 
 Source: `docs/values.md`.
 """

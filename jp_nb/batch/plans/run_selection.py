@@ -84,7 +84,8 @@ class RunSelection:
 
     def _find_answers(self, state: RunState) -> Iterator[PreparedAnswer]:
         """Yield the answer of the file to each decision for which the run waits."""
-        # The entries for this run and for all runs; for a run without own entries, those of None.
+        # For a run that the file names: its own entries, and those for all runs. For any other run,
+        # only those for all runs, which have the key None.
         answers = self._answers.get(state.run) or self._answers.get(None)
         if answers is None:
             return

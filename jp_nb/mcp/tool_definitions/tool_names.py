@@ -69,7 +69,8 @@ def _make_plain_name(server: str, tool: str) -> str:
     """Return the name of a tool without a hash, unless it has a form that needs one."""
     name = _make_prefix(server) + _NOT_ACCEPTED.sub("_", tool)
 
-    # `a__b` of the server `c`, and `b` of the server `c__a`, are different tools.
+    # The tool `a__b` of the server `c`, and the tool `b` of the server `c__a`, would both be
+    # `c__a__b`. A name that does not divide into the own name of the server and a tool gets a hash.
     name_of_server, _, name_of_tool = name.partition(SEPARATOR)
     is_ambiguous = name_of_server != server or not name_of_tool
     if is_ambiguous or len(name) > MAX_TOOL_NAME_CHARS:

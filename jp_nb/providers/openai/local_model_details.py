@@ -26,7 +26,8 @@ from jp_nb.providers.network.model_fields import (
 from jp_nb.providers.network.model_lists import ListFormat
 
 MAX_OLLAMA_DETAILS: Final = 30
-"""Maximum number of models for which Ollama is asked for details."""
+"""Maximum number of models for which Ollama is asked for details: `openai_model_list.py` calls
+`add_all_ollama_details` with the first ones."""
 
 
 def _parse_ollama_model(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:

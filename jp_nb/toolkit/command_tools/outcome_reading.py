@@ -6,6 +6,9 @@ A command prints any text as its result, or one JSON object:
     {"type": "error", "message": "…", "trace": […], "transient": false}
     {"type": "needs_input", "question": {"id": "…", "text": "…", "answer_type": "boolean"}}
 
+`config` and `unset` propose a change of the configuration: new values, and settings to remove. Only
+a success may propose one. An error is `transient` if another attempt may succeed.
+
 Source: `docs/turns.md`.
 """
 
@@ -19,9 +22,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from jp_nb.errors import ToolError
 from jp_nb.storable_json import encode_utf8, is_storable

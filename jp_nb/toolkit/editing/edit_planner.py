@@ -118,7 +118,7 @@ class _Planner:
             for cell in document.cells
         }
         self._order = CellOrder(cell.cell_id for cell in document.cells)
-        # The number of the first rejected edit, by the target of the edit.
+        # The number of the first rejected or dropped edit, by the target of the edit.
         self._rejected: dict[str, int] = {}
         self._planned: list[PlannedEdit] = []
         self._dropped: dict[int, str] = {}  # reasons, by the number of the edit
@@ -133,7 +133,7 @@ class _Planner:
         self.reject(edit)
 
     def find_rejected(self, edit: CellEdit) -> int | None:
-        """Return the number of a rejected edit that `edit` relies on; None without one.
+        """Return the number of a rejected or dropped edit that `edit` relies on; None without one.
 
         It is an earlier edit of the same cell, or the insertion of the cell that `edit` names as
         its anchor.
@@ -195,6 +195,7 @@ class _Planner:
             after=after,
             place=place,
             place_before=place_before,
+            # For the title of the edit. None for `start`, `end`, `this`, or a new cell.
             named_place=self._document.find(edit.after),
         )
         self._planned.append(planned)

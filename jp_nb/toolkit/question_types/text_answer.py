@@ -15,6 +15,17 @@ from jp_nb.toolkit.question_types.answer_types import AnswerType, Misfit, format
 from jp_nb.toolkit.question_types.linear_patterns import is_linear_pattern, matches_pattern
 from jp_nb.toolkit.question_types.text_formats import TextFormat, has_format
 
+MAX_SHOWN_PATTERN: Final = 200
+"""Maximum number of characters of a pattern in the description of a valid answer."""
+
+_FORMAT_WORDS: dict[TextFormat, str] = {
+    "email": "an e-mail address such as name@example.org",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-11-23",
+    "time": "a time such as 17:30",
+    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
+}
+
 
 class TextAnswer(AnswerType):
     """Answered by any string, including the empty one, within the bounds and the format.
@@ -83,15 +94,3 @@ class TextAnswer(AnswerType):
 
         pattern = one_line(spell_invisible(self.pattern), limit=MAX_SHOWN_PATTERN)
         return f"{kind}{bounds} that matches {pattern}"
-
-
-MAX_SHOWN_PATTERN: Final = 200
-"""Maximum number of characters of a pattern in the description of a valid answer."""
-
-_FORMAT_WORDS: dict[TextFormat, str] = {
-    "email": "an e-mail address such as name@example.org",
-    "uri": "an address such as https://example.org",
-    "date": "a date such as 2026-11-23",
-    "time": "a time such as 17:30",
-    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
-}
