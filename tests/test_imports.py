@@ -78,7 +78,8 @@ LIBRARIES = {
     "toolkit/command_tools/templates.py": {"jinja2", "markupsafe"},
     "jsonschema_import.py": {"rfc3987_syntax"},
     "toolkit/arguments/misfits.py": {"jsonschema", "referencing"},
-    "toolkit/question_types/server_schema_checks.py": {"jsonschema", "referencing"},
+    "toolkit/question_types/bounded_validator.py": {"attrs", "jsonschema", "referencing"},
+    "toolkit/question_types/server_schema_checks.py": {"jsonschema"},
 }
 """Additional libraries of modules of the core."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -83,6 +84,51 @@ def test_pattern_that_takes_exponential_time_elsewhere_is_checked_at_once() -> N
     began = time.monotonic()
     assert kind.misfit({"x": "a" * 50_000 + "!"}) == "value"
     assert time.monotonic() - began < 5
+
+
+def check_of_server(root: Schema) -> Callable[[Any], Mapping[str, str]]:
+    """Return the check of the whole answer to the form for a server's object `root`."""
+    check = make_form({"type": "object", "properties": {}, **root}, of_server=True).check
+    assert check is not None
+    return check
+
+
+def test_check_of_a_hostile_schema_ends_soon(subtests: pytest.Subtests) -> None:
+    evil = "^(a+)+$"
+    text = "a" * 28 + "!"  # many seconds in Python's `re`, and twice as long for each further `a`
+    older = {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": evil}
+    rows: list[tuple[Schema, object]] = [
+        ({"patternProperties": {evil: {}}, "additionalProperties": False}, {text: 1}),
+        ({"patternProperties": {evil: {}}, "unevaluatedProperties": False}, {text: 1}),
+        ({"allOf": [{"properties": {"x": older}}]}, {"x": text}),
+        ({"allOf": [{"properties": {"x": {"allOf": [older]}}}]}, {"x": text}),
+        (
+            {"allOf": [{"properties": {"x": {"uniqueItems": True}}}]},
+            {"x": [{"a": number} for number in range(10_000)]},
+        ),
+        (
+            {"allOf": [{"properties": {"x": {"anyOf": [{"type": "integer"}] * 4_000}}}]},
+            {"x": "x" * 1_000_000},
+        ),
+    ]
+    for root, answer in rows:
+        with subtests.test(root=str(root)[:80]):
+            check = check_of_server({**root, "minProperties": 1})
+            began = time.monotonic()
+            check(answer)
+            assert time.monotonic() - began < 3
+
+
+def test_equal_items_and_unknown_keys_are_problems() -> None:
+    items = {"properties": {"x": {"uniqueItems": True}}}
+    check = check_of_server({"allOf": [items], "maxProperties": 2})
+    assert check({"x": [1, 2]}) == {}
+    assert check({"x": [1, 1]}) == {"x": "expected unique items"}
+
+    closed = {"properties": {"x": {}}, "additionalProperties": False}
+    check = check_of_server({"allOf": [closed], "maxProperties": 2})
+    assert check({"x": 1}) == {}
+    assert check({"x": 1, "z": 1}) == {"": "expected only the keys of the schema"}
 
 
 def test_pattern_with_lookahead_is_refused_in_own_schemas_and_left_to_a_server() -> None:

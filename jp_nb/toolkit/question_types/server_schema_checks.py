@@ -1,16 +1,18 @@
 """Check the answer to a form by the JSON schema of an MCP server, which may be hostile.
 
 A schema can be made to take forever. So one whose check takes too many steps is refused before, and
-patterns are matched in linear time. A step is one subschema that is applied to one value.
+the check itself is bounded (`bounded_validator.py`). A step is one subschema that is applied to one
+value.
 
 Source: https://json-schema.org/draft/2020-12, `docs/mcp.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
@@ -20,17 +22,19 @@ from jp_nb.json_schema import Schema
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.schema_loops import count_steps
 from jp_nb.text import one_line
-from jp_nb.toolkit.arguments.misfits import MAX_MISFITS, excerpt, find_validator, format_misfit
-from jp_nb.toolkit.question_types.linear_patterns import matches_pattern
+from jp_nb.toolkit.arguments.misfits import MAX_MISFITS, excerpt, format_misfit
+from jp_nb.toolkit.question_types.bounded_validator import (
+    CheckTimeoutError,
+    make_bounded_validator,
+)
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
-    from jsonschema.protocols import Validator  # type: ignore[import-untyped]
+
+log = logging.getLogger(__name__)
 
 MAX_STEPS: Final = 10_000
 """Maximum number of subschemas that one validation of a server's schema applies."""
-CHECKED_FORMATS: Final = ("ipv4", "ipv6", "uuid")
-"""Formats that are checked besides those of `TextAnswer`. Others are left to the server."""
 UNCHECKABLE: Final = "this input cannot be checked, because the schema of the form is invalid ({})"
 
 
@@ -51,26 +55,23 @@ def find_schema_problem(schema: Schema) -> str | None:
 def find_property_problems(data: Mapping[str, JsonValue], schema: Schema) -> dict[str, str]:
     """Return the problems of `data` by the name of the property. "" is for `data` as a whole.
 
-    `find_schema_problem` has accepted `schema`.
+    `find_schema_problem` has accepted `schema`. A check that takes too long ends with the problems
+    so far: the server checks the data itself.
     """
     with delay_parsers():  # `jsonschema` loads faster without them
-        from jsonschema import FormatChecker  # type: ignore[import-untyped]
         from jsonschema.exceptions import best_match
-        from jsonschema.validators import extend  # type: ignore[import-untyped]
-    from referencing import Registry
 
-    # None switches `patternProperties` off, whose patterns would run in Python's `re`. An empty
-    # registry never fetches a schema.
-    safe = extend(find_validator(schema), {"pattern": _check_pattern, "patternProperties": None})
-    checker = safe(dict(schema), registry=Registry(), format_checker=FormatChecker(CHECKED_FORMATS))
+    validator = make_bounded_validator(schema)
     problems: dict[str, str] = {}
 
     try:
-        for error in islice(checker.iter_errors(dict(data)), MAX_MISFITS):
+        for error in islice(validator.iter_errors(dict(data)), MAX_MISFITS):
             # Of an error in `anyOf`, the one of the alternative that fits best.
             deepest = best_match(iter([error]))
             place = str(deepest.absolute_path[0]) if deepest.absolute_path else ""
             problems.setdefault(place, _describe_misfit(deepest))
+    except CheckTimeoutError:
+        log.debug("the check of a server's schema took too long, and is left to the server")
     except Exception as exc:  # a keyword has a value that it cannot have, such as `multipleOf: 0`
         problems.setdefault("", UNCHECKABLE.format(type(exc).__name__))
 
@@ -90,13 +91,3 @@ def _describe_misfit(error: ValidationError) -> str:
     if error.validator == "format":
         return f"expected the format {excerpt(error.validator_value)}"
     return one_line(format_misfit(error))
-
-
-def _check_pattern(
-    validator: Validator, pattern: Any, instance: Any, schema: Any
-) -> Iterator[ValidationError]:
-    """Check the keyword `pattern` in linear time, in place of the check of `jsonschema`."""
-    from jsonschema.exceptions import ValidationError
-
-    if isinstance(instance, str) and not matches_pattern(instance, str(pattern)):
-        yield ValidationError("does not match")
