@@ -310,6 +310,15 @@ def test_damaged_file_is_named_with_a_reason(work: Path, content: str, reason: s
     assert len(problem) < 600
 
 
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_timeout_that_is_no_finite_number_is_ignored(work: Path, value: str) -> None:
+    text = f'[mcp_servers.books]\ncommand = "npx"\ntool_timeout_sec = {value}\n'
+    put(work / ".codex/config.toml", text)
+    [server] = McpServer.read_file(work / ".codex/config.toml")
+    assert server.settings == {"command": "npx"}
+    assert server.notes == ("ignored: tool_timeout_sec",)
+
+
 @pytest.mark.parametrize("content", ["a =", '[mcp_servers]\nx = "a"\n[mcp_servers]\n', "a = [[1]"])
 def test_damaged_toml_is_named(work: Path, content: str) -> None:
     put(work / ".codex/config.toml", content)

@@ -82,7 +82,10 @@ def _describe_unset_value(proposal: Proposal, path: str) -> ProposedChange:
 
 
 def has_no_effect(proposal: Proposal) -> bool:
-    """Return True if `proposal` would not change the configuration with which the batch began."""
+    """Return True if `proposal` would not change the configuration with which the batch began.
+
+    The user is not asked about such a proposal.
+    """
     # To unset a value has an effect, even if a lower layer has the same value.
     set_values = proposal.basis.partial
     for keys in map(parse_path, proposal.change.unsets):

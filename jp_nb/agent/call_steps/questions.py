@@ -23,11 +23,8 @@ from jp_nb.agent.call_steps.user_questions import ASSISTANT_HEADER, UserQuestion
 from jp_nb.agent.calls.call import Call, CallEnded
 from jp_nb.agent.calls.screen_queue import ScreenQueue
 from jp_nb.agent.display import Notice
-from jp_nb.agent.inquiries.question_entries import (
-    NOT_AS_RECORDED_NOTICE,
-    list_question_changes,
-    make_recorded_question,
-)
+from jp_nb.agent.inquiries.question_changes import NOT_AS_RECORDED_NOTICE, list_question_changes
+from jp_nb.agent.inquiries.question_entries import make_recorded_question
 from jp_nb.agent.inquiries.question_route import Refuse, Route, UseAnswer, select_route
 from jp_nb.agent.offered_tools.offered_tool import OfferedTool
 from jp_nb.agent.prepared_answers import ANSWERS_CHANNEL, OpenDecision

@@ -14,7 +14,7 @@ from typing import Final, assert_never
 from jp_nb.agent.model_requests.answer_attempt import CALLS_SETTING, Attempt
 from jp_nb.agent.model_requests.continued_answer import ContinuedAnswer
 from jp_nb.agent.provider_events import OmittedFiles, PrefixLoss, PromptCut
-from jp_nb.record.entries.events import ChatResponse, Entry
+from jp_nb.record.entries.events import Entry, is_reasoning
 
 MAX_NAMED_FILES: Final = 5
 """Number of files that a notice about omitted files names."""
@@ -95,11 +95,7 @@ def _iter_end_notices(
         yield f"⚠ The model stopped: {reason}"
 
     # Reasoning alone is no answer. Of a continued answer, earlier responses have the text.
-    has_output = not all(_is_reasoning(entry) for entry in entries)
+    has_output = not all(is_reasoning(entry) for entry in entries)
     is_empty = not (has_output or unfinished_calls or answer.continuation_count)
     if finished.reason == "completed" and is_empty:
         yield "⚠ The model returned an empty answer. `%jp retry` sends the request again"
-
-
-def _is_reasoning(entry: Entry) -> bool:
-    return isinstance(entry, ChatResponse) and entry.kind == "reasoning"

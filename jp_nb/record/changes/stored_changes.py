@@ -55,7 +55,8 @@ class StoredChanges:
         has_base: True if the base configuration is one of them.
         count: The number of others, which are the first changes of the conversation.
         are_trusted: True if no setting of them is ignored.
-        have_budget: True if `Budget` limits their work.
+        have_budget: True if `Budget` limits the work to apply them: an untrusted record could have
+            so many changes that it would take minutes to read.
     """
 
     has_base: bool
@@ -78,7 +79,10 @@ class StoredChanges:
         )
 
     def as_trusted(self) -> StoredChanges:
-        """Return the changes as if the record were trusted, but within the budget."""
+        """Return the changes as if the record were trusted, to show the effect of `%jp trust`.
+
+        The record is not trusted yet, so the budget limits them.
+        """
         return replace(self, are_trusted=True, have_budget=True)
 
     def first(self, count: int) -> StoredChanges:

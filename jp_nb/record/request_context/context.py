@@ -62,7 +62,7 @@ class ContextItem:
         is_bound: False if the content that was sent before the entry has changed. The signatures of
             the entry are then not valid.
         host: Mark of the server that the metadata is from (`LastHost`); "" if it is unknown.
-        is_vouched: False if someone else may have written the metadata. It is never sent.
+        is_vouched: False if someone else may have written the metadata, which is then never sent.
     """
 
     entry: ContextEntry

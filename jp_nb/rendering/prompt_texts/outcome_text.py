@@ -15,7 +15,7 @@ from jp_nb.record.reading.outcome_words import CHANNEL_WORDS, end_in_words
 
 
 def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
-    """Return an outcome for the user: an arrow and the answer, or a dash and why there is none.
+    """Return an outcome for the user: an arrow and the answer, or a dash and the reason for none.
 
     `answer` is the text of the answer, if there is one.
     """
@@ -41,7 +41,7 @@ def format_outcome(outcome: QuestionOutcome, answer: str) -> str:
 
 
 def format_cause(outcome: QuestionOutcome) -> str:
-    """Return why there is no answer, for the user.
+    """Return the reason for a missing answer, for the user.
 
     Another version may have stored a reason that this one does not know: it is shown as it is. Such
     an outcome is read as `cancelled`.
@@ -58,7 +58,7 @@ def format_marks(outcome: QuestionOutcome) -> str:
     if "auto" in outcome.marks:
         when = " when time ran out" if timed_out else ""
         notes.append(f"chosen automatically{when}")
-    elif timed_out:  # the user had put it in, and not sent it
+    elif timed_out:  # the user had entered it, but had not sent it
         notes.append("the input when time ran out")
 
     if "empty" in outcome.marks:

@@ -38,7 +38,7 @@ _PICK_KEYS: Final = {"selected", "custom"}
 
 
 class CardOption(NamedTuple):
-    """One option: its label in one line, and whether it was chosen."""
+    """One option: its label in one line; `chosen` is True if it is in the answer."""
 
     label: str
     chosen: bool

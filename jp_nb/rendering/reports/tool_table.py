@@ -51,8 +51,10 @@ def render_tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None
         if name in offered.clashes:
             source = f"{source}: {offered.clashes[name]}"
         state = describe_tool_state(name, config, offered)
-        how = (found.run or "", found.result or "", format_grants(tool.access))
-        rows.append((name, state, source, tool.toolset or "-", *how))
+        run = found.run or ""
+        result = found.result or ""
+        grants = format_grants(tool.access)
+        rows.append((name, state, source, tool.toolset or "-", run, result, grants))
 
     for name in config.conversation.list_source_toolsets():
         is_shown = toolset in (None, name) and not config.conversation.list_toolset_tools(name)

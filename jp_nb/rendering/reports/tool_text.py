@@ -46,7 +46,6 @@ _SWITCH_TEXTS: Mapping[str, str] = {
     "if_named_or_group": "-t and -T can switch it by its name or its toolset",
 }
 
-
 RuleRow = tuple[str, str]
 """The words of a rule, and who set it: its layer, or the command that removes it."""
 

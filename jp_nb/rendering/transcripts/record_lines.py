@@ -1,7 +1,7 @@
 """The content of a recorded turn as lines, for the comparison of two records (`record_diff.py`).
 
-Unlike the log, the lines leave nothing out but ids and times: a long text is not shortened, and
-reasoning, askers, and models are named. Secrets are masked.
+Unlike the log, the lines omit only ids and times: a long text is not truncated, and reasoning, the
+sources of questions, and models are included. Secrets are masked.
 
 Source: `docs/decisions.md` D121.
 """

@@ -15,6 +15,7 @@ Source: `docs/mcp.md`, Import what you have.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -205,7 +206,11 @@ class ServerEntryReader:
 
         A wrong value is noted as ignored: the server can be used without it.
         """
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self._ignored.append(key)
+            return
+        # TOML has `inf` and `nan`, as in `tool_timeout_sec = inf`.
+        if not 0 <= value < math.inf:
             self._ignored.append(key)
             return
 
