@@ -21,6 +21,9 @@ from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKi
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
 
+_SHOWN_AXES: Final = 20
+_SHOWN_TRACES: Final = 30
+
 
 def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description:
     width, height = (float(side) for side in value.get_size_inches())
@@ -34,10 +37,14 @@ def _describe_figure(value: Any, limits: DescriptionLimits) -> str | Description
     named = f", titled {quote_label(heading.get_text())}" if heading is not None else ""
 
     lines = [f"{title}, {format_quantity(len(axes), 'axes', 'axes')}{named}"]
-    lines += [f"{number}. {_format_axes(one_axes)}" for number, one_axes in enumerate(axes[:20], 1)]
+    lines += [
+        f"{number}. {_format_axes(one_axes)}"
+        for number, one_axes in enumerate(axes[:_SHOWN_AXES], 1)
+    ]
 
-    if len(axes) > 20:
-        lines.append(limits.format_omitted(len(axes) - 20, "axes", ".axes[20:]", "axes"))
+    omitted_count = len(axes) - _SHOWN_AXES
+    if omitted_count > 0:
+        lines.append(limits.format_omitted(omitted_count, "axes", f".axes[{_SHOWN_AXES}:]", "axes"))
 
     return add_image("\n".join(lines), limits, lambda: _draw(value, limits))
 
@@ -130,9 +137,13 @@ def _describe_plotly(value: Any, limits: DescriptionLimits) -> str | Description
         if label := getattr(getattr(axis, "title", None), "text", None):
             lines.append(f"{letter} axis: {quote_label(label)}")
 
-    lines += [f"{number}. {_format_trace(trace)}" for number, trace in enumerate(traces[:30], 1)]
-    if len(traces) > 30:
-        lines.append(limits.format_omitted(len(traces) - 30, "trace", ".data[30:]"))
+    lines += [
+        f"{number}. {_format_trace(trace)}"
+        for number, trace in enumerate(traces[:_SHOWN_TRACES], 1)
+    ]
+    omitted_count = len(traces) - _SHOWN_TRACES
+    if omitted_count > 0:
+        lines.append(limits.format_omitted(omitted_count, "trace", f".data[{_SHOWN_TRACES}:]"))
 
     text = "\n".join(lines)
     if "kaleido" not in sys.modules:  # plotly draws with this package

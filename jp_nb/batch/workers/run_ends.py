@@ -24,7 +24,7 @@ from jp_nb.headless.terminal_text import format_text
 FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 """Errors after which no run could write its notebook."""
 _HARD_FAILURES: Final = ("DeadKernelError", "TimeoutError", "StorageError")
-"""Failures that are not a consequence of an open decision."""
+"""Failures that are not a consequence of an open decision: such a run failed, and does not wait."""
 
 
 def make_interrupted_line(spec: RunSpec, start: float, *, is_written: bool) -> EndedLine:
@@ -56,7 +56,7 @@ def make_failed_end(
 
 
 def find_fatal_cause(error: BaseException) -> str:
-    """Return why no other run can succeed; "" if others may."""
+    """Return the reason why no other run can succeed; "" if others may."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in FULL_DISK:
@@ -70,7 +70,7 @@ def make_ended_line(spec: RunSpec, result: RunResult, start: float) -> EndedLine
     report = make_report(result, spec.notebook)
     events = report.events
 
-    # A resumed batch does not try an answer again that has not decided.
+    # A resumed batch does not try these answers again: the decisions are open in spite of them.
     tried_answers: list[str] = []
     if report.undecided:
         tried_answers = sorted(events.answer_digests)
