@@ -27,6 +27,10 @@ MAX_BITS: Final = 8_000
 """Maximum size of an integer whose digits are shown."""
 _MIN_CHARS = 24
 """Room that is kept for the items after the current one, and the least room of a container."""
+_COUNT_CHARS = 24
+"""Room for the quotes of a cut text, and for the number of its other characters."""
+_MIN_SHARE = 60
+"""Least share of an item, if there is as much room: with less, no item of a long list is useful."""
 _MAX_SHARES = 16
 """Number of items that at most share the room: the first ones of a long container."""
 _KEY_CHARS = 120
@@ -99,12 +103,12 @@ class NestedText:
             self.is_cut = True
             # Secrets are hidden in the whole description later, but a cut one is not recognized.
             value = without_hidden(value)
-            shown = max(room - 24, 4)
+            shown = max(room - _COUNT_CHARS, 4)
             return f"{value[:shown]!r}… (+{len(value) - shown:,})"
         return repr(value)
 
     def _format_bytes(self, value: bytes, room: int) -> str:
-        shown = max(room // 4, 4)
+        shown = max(room // 4, 4)  # a byte may take four characters, such as `\x00`
         if len(value) > shown:
             self.is_cut = True
             value = read_bytes_without_hidden(value)
@@ -214,7 +218,7 @@ class NestedText:
 
 def compute_share(room: int, items: int) -> int:
     """Return the share of `room` for the next item, if `items` items remain."""
-    return min(room, max(60, room // max(min(items, _MAX_SHARES), 1)))
+    return min(room, max(_MIN_SHARE, room // max(min(items, _MAX_SHARES), 1)))
 
 
 def format_int(value: int) -> str:

@@ -21,9 +21,7 @@ from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.parameter_cell import has_parameter_cell, list_parameter_names
 from jp_nb.storage.cassettes.cassette_file import make_default_cassette_path
-from jp_nb.storage.configuration.answers_file import (
-    ANSWERS_SUFFIX,
-)
+from jp_nb.storage.configuration.answers_file import ANSWERS_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
