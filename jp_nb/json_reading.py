@@ -1,6 +1,7 @@
 """Read JSON text that comes from outside, such as from a model or a file.
 
-A value that a record cannot store is an error: `json_limits.py` has the limits.
+`read_json` returns a value that a record can store: `json_limits.py` has the limits. The other
+functions only examine the text of a model: if an object is complete, and where each one ends.
 
 Source: `docs/record.md`: notebook JSON has no infinities and a limited depth.
 """
@@ -47,6 +48,7 @@ def read_json(text: str, *, max_levels: int = MAX_STORED_LEVELS) -> JsonValue:
 
 
 def _parse_float(text: str) -> float:
+    """Return the number `text`, or raise ValueError if it is infinite or `NaN`."""
     number = float(text)
     if not text[-1].isdigit():  # `NaN` or `Infinity`
         raise ValueError(f"{text} is not a JSON number")
@@ -56,12 +58,15 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_integer(text: str) -> int:
-    _parse_float(text)
+    _parse_float(text)  # raises an error if the number is too large
     return int(text)
 
 
 def split_json_objects(text: str) -> list[str]:
-    """Return the texts of the JSON objects that `text` consists of; none if it has other text."""
+    """Return the texts of the JSON objects that `text` consists of; none if it has other text.
+
+    Some models put the arguments of several calls into one: `{"a": 1}{"a": 2}`.
+    """
     objects: list[str] = []
     position = _find_content(text, 0)
 

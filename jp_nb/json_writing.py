@@ -2,8 +2,12 @@
 
     canonical_json   equal for all spellings of a value: signatures, comparison of records
     sorted_json      one text for each value (`1` is not `1.0`): identity of items of a list
+    hash_json        SHA-256 of `sorted_json`
     compact_json     keys in their order: text for models and processes
+    spaced_json      the same with spaces: the notation of `json.dumps`
     indented_json    a line for each item: for people
+
+    format_storable_line    bytes of one line: journals and logs, with replacements
 
 Source: https://www.rfc-editor.org/rfc/rfc8785 (numbers and keys of the canonical form).
 """
@@ -87,6 +91,7 @@ def canonical_json(value: Any) -> str:
 
 
 _NO_NUMBERS: Final = frozenset({str, bool, type(None)})
+"""Types of values that contain no number."""
 
 
 def _convert_to_doubles(value: Any) -> Any:

@@ -1,6 +1,7 @@
-"""JSON schemas of Python types, made by pydantic, without values that JSON cannot express.
+"""JSON schemas of Python types, made by pydantic, without defaults that JSON cannot express.
 
-A tool's parameters and a structured answer are described to the model by such a schema.
+A tool's parameters and a structured answer are described to the model by such a schema. Other
+values that JSON cannot express are removed afterwards (`finite_schemas.py`).
 
 Equal types have equal schemas in each kernel, so that requests repeat byte for byte.
 """
@@ -9,20 +10,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import JsonValue
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from jp_nb.json_schema import LIST_KEYWORDS, NAMED_KEYWORDS, SINGLE_KEYWORDS, Schema
-from jp_nb.json_values import JsonObject
 from jp_nb.json_writing import sorted_json
 from jp_nb.storable_json import is_finite
 
 
 class TypeSchema(GenerateJsonSchema):
-    """Generator of the schema of a Python type: one text for equal defaults, without warnings.
+    """Generator of the schema of a Python type, without warnings.
 
-    A default that JSON cannot express is omitted.
+    A default that JSON cannot express is omitted, and a set is sorted. Use it as the argument
+    `schema_generator` of pydantic.
     """
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
@@ -51,31 +50,3 @@ def _has_infinite_number(default: Any) -> bool:
     except PydanticSerializationError:
         return False
     return not is_finite(plain)
-
-
-def without_infinite_numbers(schema: Schema) -> JsonObject:
-    """Return `schema` without keywords and choices that JSON cannot express.
-
-    An example is an infinite value of an `Enum`, or the default `1e999` in the schema of an
-    MCP server.
-    """
-    result: JsonObject = {}
-
-    for keyword, value in schema.items():
-        if keyword in NAMED_KEYWORDS and isinstance(value, dict):
-            parts = {name: _without_infinite_numbers(item) for name, item in value.items()}
-            result[keyword] = parts
-        elif keyword in LIST_KEYWORDS and isinstance(value, list):
-            result[keyword] = [_without_infinite_numbers(item) for item in value]
-        elif keyword in SINGLE_KEYWORDS and isinstance(value, dict):
-            result[keyword] = without_infinite_numbers(value)
-        elif keyword in ("enum", "examples") and isinstance(value, list):
-            result[keyword] = [item for item in value if is_finite(item)]
-        elif is_finite(value):
-            result[keyword] = value
-
-    return result
-
-
-def _without_infinite_numbers(value: JsonValue) -> JsonValue:
-    return without_infinite_numbers(value) if isinstance(value, dict) else value

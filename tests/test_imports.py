@@ -40,6 +40,7 @@ GROUND = {
     "daemon_threads",
     "object_text",
     "type_schemas",
+    "finite_schemas",
     "text",
     "images",
     "pdf_pages",

@@ -3,6 +3,9 @@
 JP is a command-line assistant that reads exported conversations. Each omission is reported to the
 user (`Omissions`).
 
+An entry that was imported from JP has the field `spelling`: JP's notation of the same values, so
+that an export restores it (`jp_entries.py`).
+
 Source: `docs/record.md`.
 """
 
@@ -78,7 +81,7 @@ def _convert_answer_type(answer_type: JsonObject, index: int, report: Omissions)
 
 def _convert_option(option: JsonValue, index: int, report: Omissions) -> JsonValue:
     """Return an option without a label: the label becomes the first line of the description."""
-    if not isinstance(option, dict) or "value" not in option:  # the value alone
+    if not isinstance(option, dict) or "value" not in option:  # the short form of an option
         return {"value": option}
 
     label = option.get("label")
@@ -94,5 +97,5 @@ def _convert_option(option: JsonValue, index: int, report: Omissions) -> JsonVal
 
 
 def remove_spelling(entry: JsonObject) -> JsonObject:
-    """Return `entry` without the notation of its import, which no longer fits a changed entry."""
+    """Return `entry` without JP's notation of its values, which does not fit a changed entry."""
     return {key: item for key, item in entry.items() if key != "spelling"}

@@ -69,7 +69,8 @@ class _DeltaMaker:
     """Makes the values of one delta.
 
     Each method returns the value that changes an old setting to a new one in JP; None if there is
-    none, or if nothing changes. `keys` are those of the setting.
+    none, or if nothing changes. `keys` are those of the setting. A new member of a free object may
+    itself be null.
     """
 
     def __init__(self, note: NoteSetting) -> None:
@@ -112,6 +113,7 @@ class _DeltaMaker:
         touched: JsonValue,
         keys: _Keys,
     ) -> JsonValue:
+        """Return the delta of a table, of which the old or the new value may be missing."""
         old_table = as_object(old)
         new_table = as_object(new)
 
@@ -159,9 +161,16 @@ class _DeltaMaker:
             self._note((*keys, key), UNSETTABLE_NOTE)
 
         members: JsonObject = {}
-        for key, value in new.items():
-            if value != old.get(key):
-                members[key] = self._make_free_value(old.get(key), value, (*keys, key))
+        for key, new_member in new.items():
+            old_member = old.get(key)
+            if new_member == old_member:
+                continue
+
+            value = self._make_free_value(old_member, new_member, (*keys, key))
+            # An object that only lost members has no value: a null would replace all of it in JP.
+            if value is not None or new_member is None:
+                members[key] = value
+
         return members or None
 
     def _make_unset_value(self, shape: str, keys: _Keys) -> JsonValue:

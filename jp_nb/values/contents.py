@@ -1,5 +1,7 @@
 """Items of containers and records: dicts, lists, sets, dataclasses, and other classes with fields.
 
+A *record* is an instance of a class with fields (`instance_fields.py`). Its items are its fields.
+
 Overrides in subclasses of built-in types are not called, and computed fields are not read. The
 user's code runs only in mappings of other classes.
 
@@ -14,7 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from jp_nb.values.class_facts import FAILURES, find_method, list_types, name_type
+from jp_nb.values.class_facts import FAILURES, list_types, name_type
+from jp_nb.values.instance_fields import read_record_fields
 
 MAX_SORTED: Final = 20_000
 """Maximum size of a set of texts or integers that is sorted. A larger set shows only its length."""
@@ -30,11 +33,15 @@ class ItemKey(NamedTuple):
 
 
 KeyedItems = Iterator[tuple[ItemKey | None, object]]
+"""Items with their keys. The elements of a list, tuple, or set have None."""
+
+_SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
+"""Types of sequences, with their brackets."""
 
 
 @dataclass(slots=True, eq=False)
 class Contents:
-    """Items of a container or record. Overrides in subclasses of built-in types are not called.
+    """Items of a container or record, and the texts around them.
 
     Attributes:
         begin: The opening bracket, perhaps after a class name.
@@ -58,7 +65,7 @@ class Contents:
 def list_contents(value: object) -> Contents | None:
     """Return the items of a container or a record; None for another value."""
     try:
-        if type in list_types(value):
+        if type in list_types(value):  # a class is no record, even if it declares fields
             return None
         fields = read_record_fields(value)
         if fields is None:
@@ -109,9 +116,6 @@ def _iter_keyed(pairs: Iterable[tuple[object, object]]) -> KeyedItems:
     return ((ItemKey(key), item) for key, item in pairs)
 
 
-_SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
-
-
 def _iter_elements(base: Any, value: object) -> KeyedItems:
     return ((None, item) for item in base.__iter__(value))
 
@@ -133,59 +137,3 @@ def is_uniform(items: Iterable[object]) -> bool:
     """Return True if all `items` are texts, or all are integers, which can be sorted directly."""
     kinds = {type(item) for item in items}
     return kinds <= {str} or kinds <= {int}
-
-
-def read_record_fields(value: Any) -> dict[str, object] | None:
-    """Return the stored fields of a dataclass, a named tuple, a pydantic model, or an attrs class.
-
-    Return None for another value. Fields with `repr=False` are omitted, and computed fields are not
-    read.
-    """
-    names = _list_field_names(value, type(value))
-    if names is None:
-        return None
-
-    found: dict[str, object] = {}
-
-    for name in names:
-        try:
-            found[name] = object.__getattribute__(value, name)
-        except AttributeError:
-            extra = _read_extra_fields(value)
-            if name in extra:
-                found[name] = extra[name]
-
-    return found
-
-
-def _list_field_names(value: Any, kind: type) -> list[str] | None:
-    """Return the names of the fields that a record shows in its `repr`; None for another value."""
-    fields = find_method(value, "__dataclass_fields__")
-    if type(fields) is dict:
-        return [
-            name
-            for name, field in fields.items()
-            if field.repr and field._field_type.name == "_FIELD"
-        ]
-
-    if tuple in list_types(value):
-        named = find_method(value, "_fields")
-        return list(named) if type(named) is tuple else None
-
-    if find_method(value, "__pydantic_fields__") is not None:
-        models = kind.__pydantic_fields__  # type: ignore[attr-defined]
-        declared = [name for name, field in models.items() if field.repr]
-        return [*declared, *_read_extra_fields(value)]
-
-    if (attributes := find_method(value, "__attrs_attrs__")) is not None:
-        return [attribute.name for attribute in attributes if attribute.repr is not False]
-    return None
-
-
-def _read_extra_fields(value: Any) -> dict[str, object]:
-    """Return the fields of a pydantic model with `extra="allow"` that are not declared."""
-    try:
-        extra = object.__getattribute__(value, "__pydantic_extra__")
-    except AttributeError:
-        return {}
-    return extra if type(extra) is dict else {}

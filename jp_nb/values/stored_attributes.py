@@ -21,7 +21,7 @@ from jp_nb.values.class_facts import (
     read_class_members,
     read_class_module,
 )
-from jp_nb.values.contents import read_record_fields
+from jp_nb.values.instance_fields import read_record_fields
 from jp_nb.values.source_locations import is_own_code
 
 _KERNEL: Final = frozenset(

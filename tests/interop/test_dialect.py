@@ -463,6 +463,19 @@ def test_reset_is_written_as_values() -> None:
     }
 
 
+def test_object_without_one_of_its_members_is_unchanged_in_jp() -> None:
+    stop = {"stop": {"first": 1, "second": 2}}
+    start = merge_as_jp(BASE, {"assistant": {"model": {"parameters": stop}}})
+    path = "assistant.model.parameters.stop.second"
+
+    written = convert_to_jp_dialect([delta({}, unsets=[path])], start)
+
+    assert value_at(load_as_jp(written), "assistant.model.parameters") == stop
+    assert f"events[0].delta.{path}: JP cannot unset this: the earlier value remains" in (
+        written.dropped
+    )
+
+
 def test_unset_without_effect_is_omitted() -> None:
     written = convert_to_jp_dialect([delta({}, unsets=["assistant.name"]), delta({})])
     assert len(entries(written)) == 1

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_settings import JSON_TYPES
 from jp_nb.errors import UsageError
+from jp_nb.finite_schemas import without_infinite_numbers
 from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import Schema, format_schema_path, map_schemas, walk_schemas
 from jp_nb.json_values import JsonObject
@@ -22,7 +23,6 @@ from jp_nb.json_writing import sorted_json
 from jp_nb.schema_loops import ONLY_ITSELF, find_loop
 from jp_nb.storable_json import make_storable
 from jp_nb.text import one_line
-from jp_nb.type_schemas import without_infinite_numbers
 
 MAX_SCHEMA_VALUES: Final = 5_000
 """Maximum number of values in the schema of a server's tool."""

@@ -15,12 +15,13 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import UsageError
+from jp_nb.finite_schemas import without_infinite_numbers
 from jp_nb.json_limits import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.json_schema import format_schema_path, walk_schemas
 from jp_nb.jsonschema_import import delay_parsers
 from jp_nb.schema_loops import ONLY_ITSELF, find_loop
 from jp_nb.toolkit.arguments.misfits import MAX_EXCERPT, find_validator, format_misfit
-from jp_nb.type_schemas import TypeSchema, without_infinite_numbers
+from jp_nb.type_schemas import TypeSchema
 
 _TAKES: Final = (
     "a pydantic model, a dataclass, a TypedDict, another type that pydantic can describe, or a "

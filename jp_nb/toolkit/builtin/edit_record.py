@@ -2,7 +2,14 @@
 
 The record has the source before each edit, so that a command can take the edits of a turn back
 (`edit_inverse.py`), and the version after it, by which later changes are found
-(`later_changes.py`). The fields of an edit:
+(`later_changes.py`). The fields of the record:
+
+    edits                        the edits, in order
+    decided_by                   the decider, such as `user` or `answers`
+    operation                    id of the change in the document, if it has one
+    runs                         true if cells run after the edits
+
+The fields of an edit:
 
     edit, op, cell, type         number, kind of edit, id of the cell, kind of cell
     version_before, version      the versions before and after it

@@ -71,7 +71,7 @@ class SubmitPlan(Tool):
         "description": PLAN_DESCRIPTION,
     }
     schema = PLAN_SCHEMA
-    plan_argument = PLAN_ARGUMENT
+    plan_argument = PLAN_ARGUMENT  # by this argument the turn knows that the call has a plan
     read_only = True
 
     def prepare(

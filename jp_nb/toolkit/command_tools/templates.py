@@ -1,7 +1,8 @@
 """Render the templates in the words (program and arguments) of a command line.
 
-JP uses minijinja, which has the syntax of Jinja. As in JP, a template has access to JSON values but
-not to Python: `tool.arguments.items` is the argument `items`, not the method of a dict.
+The configuration of a tool is the same as in JP, a command-line assistant, which renders it with
+minijinja. Jinja has the same syntax. As in JP, a template has access to JSON values but not to
+Python: `tool.arguments.items` is the argument `items`, not the method of a dict.
 
 Source: `docs/turns.md`.
 """
@@ -19,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import JsonValue
 
 _JSON = (str, int, float, list, dict)
-"""Types of JSON values that have keys, or Python attributes that a template must not read."""
+"""Types of JSON values except null. A template reads their keys and items, but no attributes."""
 
 
 class TemplateError(Exception):

@@ -39,7 +39,7 @@ class _CellHistory:
 
     Attributes:
         cell_id: The id of the cell.
-        kind: Its type, `code` if the record has none.
+        kind: The type of the cell, `code` if the record has none.
         is_new: True if the turn inserted the cell.
         is_deleted: True if the turn deleted it.
         is_moved: True if the turn moved it.

@@ -1,7 +1,8 @@
-"""Find the cells that other changes reached after the edits of a turn were applied.
+"""Find the cells that changed after the edits of a turn were applied.
 
-In a shared document, another user may edit a cell at the same time. Its pages then *merge* both
-edits, so the cell has another version than the edit gave it.
+In a shared document, another user may edit a cell at the same time. The pages then *merge* both
+edits, so the cell has another version than the edit gave it. A *version* is a hash of the source
+(`document_cells.py`).
 
 Source: `docs/cells.md`.
 """
@@ -30,7 +31,7 @@ class LaterChange(NamedTuple):
         cell_id: Its id.
         number: Its present position; None if it is gone.
         version: Its present version; None if it is gone.
-        was_deleted: True if an edit had deleted it, so that it was restored since.
+        was_deleted: True if the model knows it as deleted, so that it was restored since.
     """
 
     cell_id: str

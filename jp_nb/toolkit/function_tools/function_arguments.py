@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from jp_nb.errors import UsageError
+from jp_nb.finite_schemas import without_infinite_numbers
 from jp_nb.storable_json import replace_surrogates
 from jp_nb.toolkit.arguments.argument_repairs import drop_optional_nulls
 from jp_nb.toolkit.function_tools.docstrings import read_docstring
@@ -36,7 +37,7 @@ from jp_nb.toolkit.function_tools.function_signatures import (
     read_documentation,
     read_signature,
 )
-from jp_nb.type_schemas import TypeSchema, without_infinite_numbers
+from jp_nb.type_schemas import TypeSchema
 
 _JSON_TYPES: Final = "`str`, `int`, `list[str]`, a dataclass, or a pydantic model"
 _WRONG_LIMIT: Final = re.compile(r"Unable to apply constraint '(\w+)'")  # of pydantic

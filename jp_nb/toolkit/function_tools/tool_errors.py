@@ -22,9 +22,9 @@ _RUNTIME_FOLDERS = tuple(
         Path(concurrent.futures.__file__).parent,
     )
 )
-"""Folders of the code that runs tools. A traceback for the model omits their frames."""
+"""Folders of the code that runs tools. A traceback begins after their frames."""
 MAX_EXCEPTION_CHARS: Final = 1_000_000
-"""Characters of the text of an exception: it may contain a whole data set."""
+"""Maximum length of the text of an exception: it may contain a whole data set."""
 
 
 def summarize_error(exc: BaseException) -> str:
@@ -51,12 +51,13 @@ def _shorten_error(text: str) -> str:
 
 
 def format_error_text(exc: BaseException) -> str:
-    """Return `summarize_error` as a sentence and the notes of `exc`, each in a line."""
+    """Return type and text of `exc`, and its notes (`BaseException.add_note`), each in a line."""
     summary = summarize_error(exc)
     added = getattr(exc, "__notes__", None)
     listed = added if isinstance(added, list) else []  # a program can set any value
     notes = [note for note in listed if isinstance(note, str)]
 
+    # Notes are sentences, so the line before them ends as one.
     if notes and not summary.endswith((".", "!", "?")):
         summary += "."
     return _shorten_error("\n".join([summary, *notes]))
@@ -100,5 +101,5 @@ def _find_causes(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _has_long_text(exc: BaseException) -> bool:
-    # With the name of its type, even a shortened text has more characters.
+    # A summary also has the name of the type, so a shortened text is over the limit as well.
     return len(summarize_error(exc)) > MAX_EXCEPTION_CHARS

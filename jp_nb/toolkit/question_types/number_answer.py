@@ -26,6 +26,7 @@ from jp_nb.toolkit.question_types.answer_types import (
 
 
 def _check_number(value: Any) -> Any:
+    """Refuse other values with one message, in place of one for each member of the union."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) == math.inf:
         raise ValueError("expected a number")
     return value
@@ -34,7 +35,7 @@ def _check_number(value: Any) -> Any:
 Bound = Annotated[
     StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)], BeforeValidator(_check_number)
 ]
-"""A number. An integer keeps all digits."""
+"""A finite number. It is no plain `float`, so that a large integer keeps all its digits."""
 BOUNDS: Final = {
     "minimum": "minimum",
     "maximum": "maximum",
@@ -53,6 +54,7 @@ class NumberAnswer(AnswerType):
     maximum: Bound | None = None
     above: Bound | None = None
     below: Bound | None = None
+    _noun: ClassVar[str] = "a number"
 
     @model_validator(mode="after")
     def _check_answerable(self) -> Self:
@@ -113,8 +115,6 @@ class NumberAnswer(AnswerType):
         more = f" above {format_number(self.above)}" if self.above is not None else ""
         less = f" below {format_number(self.below)}" if self.below is not None else ""
         return f"{format_bounds(self.minimum, self.maximum)}{more}{less}"
-
-    _noun: ClassVar[str] = "a number"
 
     def from_text(self, text: str) -> JsonValue:
         """Parse the user's input. The bounds are not checked.
