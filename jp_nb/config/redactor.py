@@ -55,8 +55,8 @@ class Redactor:
         self._forms: frozenset[str] = frozenset()
         # The forms without escapes, for texts without escapes.
         self._unescaped_forms: frozenset[str] = frozenset()
-        # Of each secret with characters that encoders have to escape, the longest word without
-        # them; "", which is in each text, if there is none.
+        # Of each secret with characters that encoders have to escape, the longest word without such
+        # characters: `ssword` of `pa"ssword`. "", which is in each text, if there is none.
         self._plain_words: frozenset[str] = frozenset()
         self._adding = Lock()
 
@@ -222,6 +222,7 @@ class RedactedStream:
         # A longer end, such as one of many backslashes, is no beginning of a secret.
         end_start = max(0, len(text) - self._longest * ESCAPE_CHARS)
         for unescaped, starts in iter_unescaped(cut_last_escape(text[end_start:])):
+            # Each pass may uncover another escape at the end: one whose backslash was escaped.
             complete = cut_last_escape(unescaped)
             count = self._count_beginning(complete, self._unescaped_forms)
             if count:

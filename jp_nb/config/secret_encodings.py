@@ -30,7 +30,8 @@ def iter_encoded_forms(secret: str) -> Iterator[str]:
     quoted = quote(data, safe="")
     yield quoted
     # The removal of escapes cannot tell digits of the secret after a percent sign from the digits
-    # of the escape of this sign.
+    # of the escape of this sign: of `a%41` in a URL, `a%2541`, it makes `aA`. Of a short secret,
+    # too little may be left to search for. Texts that are quoted three times are rare.
     if "%" in secret:
         yield quote(quoted, safe="")
 

@@ -61,7 +61,8 @@ class AgentRunner:
         """Return the ids of the threads in which `def` tools run, by an object for each run.
 
         `TurnLine` makes threads wait while a turn runs. If a tool of that turn waits for such a
-        thread, both would wait forever: it uses the ids to find these tools.
+        thread, both would wait forever. `TurnLine` finds these tools by the ids. The objects tell a
+        tool from a later one in the same thread.
         """
         thread_ids: dict[object, int] = {}
         for thread in threading.enumerate():

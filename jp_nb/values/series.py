@@ -1,8 +1,8 @@
 """Describe series of pandas and polars, and indexes of pandas, with their first and last values.
 
 A description keeps within its `limits` (`base.py`). With `limits.brief`, it is one line.
-`hide_part(name)` returns the text that replaces a value with the name of a secret; None for other
-names (`privacy.py`).
+`hide_part(key, value)` returns the text that replaces the value of a key with the name of a secret;
+None for other keys (`privacy.py`). A tuple has several names.
 
 Source: `docs/values.md`.
 """

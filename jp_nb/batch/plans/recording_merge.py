@@ -45,7 +45,7 @@ def merge_recordings(
         base: The folder to which the names of notebooks are relative.
         runs: All runs of the log. Those that a resumed batch would repeat are omitted.
         file: The path of the cassette of all runs; "" for those of notebooks and runs.
-        keeps_old: Keep the exchanges that a cassette has already.
+        keeps_old: Keep the exchanges that a cassette has already (`replay-or-record`).
         is_complete: True if all planned runs have passed or wait. Otherwise the old exchanges are
             kept too, because the recordings may lack some of them.
 
@@ -90,8 +90,8 @@ def _merge(target: Path, sources: Iterable[Path], folder: Path) -> int:
                 written[key] += 1
                 writer.add(exchange)
 
-    # No run has sent a request. A recording begins as a copy of the run's cassette, and these had
-    # no exchanges.
+    # No run has sent a request. With `replay-or-record`, a recording begins as a copy of the run's
+    # cassette, and these had no exchanges.
     if not written:
         return 0
 

@@ -91,11 +91,13 @@ class JournalWriter:
         self._written_state: tuple[JsonObject, JsonValue] = {}, None
         # The list of entries at the last write. A repair of the record makes another list.
         self._raw = self.stream.raw
-        # Number of entries that only the notebook file has, because the journal file dropped them.
+        # Number of entries that only the notebook file has, because this object dropped them from
+        # the journal file.
         self._dropped_count = 0
-        # After a repair: the number of entries in the notebook file, which may have them as they
-        # were before. None as soon as the number has changed, because it was saved again.
-        self._unrepaired_count: int | None = None
+        # After a repair, the number of entries in the notebook file. While it is unchanged, the
+        # notebook may not have been saved since, and have the entries as they were before. None
+        # without a repair, and as soon as the number has changed.
+        self._count_at_repair: int | None = None
 
     @property
     def has_file(self) -> bool:
@@ -212,7 +214,7 @@ class JournalWriter:
     def _rewrite_after_repair(self) -> None:
         """Rewrite the file from the first entry that a repair has changed."""
         repaired = self.stream.raw
-        self._unrepaired_count = self._count_saved_entries(self.stream.id)
+        self._count_at_repair = self._count_saved_entries(self.stream.id)
 
         unchanged_count = min(len(self._raw), len(repaired))
         for index, (old, new) in enumerate(zip(self._raw, repaired, strict=False)):
@@ -287,9 +289,11 @@ class JournalWriter:
         mean that the file still has the entries before the repair.
         """
         saved_count = self._count_saved_entries(self.stream.id)
-        if saved_count != self._unrepaired_count:  # saved since the repair, or never repaired
-            self._unrepaired_count = None
-        return self._unrepaired_count is None and saved_count >= count
+        if saved_count == self._count_at_repair:
+            return False
+
+        self._count_at_repair = None  # the notebook was saved since the repair, if there was one
+        return saved_count >= count
 
     def discard(self) -> None:
         """Remove the file. A later one has only later entries."""
