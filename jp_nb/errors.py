@@ -51,10 +51,10 @@ class ConfigProblem:
 
     Attributes:
         path: Dotted path of the setting; "" for the whole configuration.
-        kind: As in `ConfigError`.
+        kind: The kind of problem; `ConfigError` lists the kinds.
         message: The problem in words for the user, without the path.
-        cause: The part of the message about the cause, or "".
-        expected: The accepted values or keys in words, or "".
+        cause: The part of the message that says why the value is invalid; "" without one.
+        expected: The part that names the accepted values or keys; "" without one.
     """
 
     path: str
@@ -150,6 +150,7 @@ class ProviderError(JpNbError):
         """True if the same request may succeed later."""
         if self.kind in ("quota", "output_limit", "too_long"):
             return False
+        # A server that names a time expects the same request again, whatever the kind.
         return self.kind in RETRYABLE_KINDS or self.retry_after is not None
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_NOTEBOOK_BYTES: Final = 512 * 1024 * 1024
+"""Maximum size of a notebook file. A larger one could fill the memory."""
 _NO_WAIT_FLAGS: Final = (
     getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_NOCTTY", 0)
@@ -97,7 +98,10 @@ def read_regular(path: Path, *, max_bytes: int, flags: int = os.O_RDONLY) -> byt
 
 
 def describe_os_error(exc: OSError | ValueError) -> str:
-    """Return the reason of a failed access to a file."""
+    """Return the reason of a failed access to a file.
+
+    Python raises `ValueError` for a path that contains a null character.
+    """
     if isinstance(exc, OSError) and exc.strerror:
         return exc.strerror
     return str(exc)

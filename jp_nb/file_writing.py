@@ -23,7 +23,8 @@ _SAFE_FLAGS: Final = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )  # some platforms lack some of these flags
-_DEVICES: Final = ("/dev", "/proc")  # `/dev/stdout` is a link to a pipe or a file of the shell
+_DEVICES: Final = ("/dev", "/proc")
+"""Folders of the system, whose links are followed. `/dev/stdout` is a link to a pipe or a file."""
 
 
 def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
@@ -31,7 +32,7 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
 
     A link is safe if it belongs to the user (or root) and leads to an existing file with the same
     suffix in `folder`, or below. A `folder` that does not contain `path` has no effect; the folder
-    of `path` counts.
+    of `path` counts. A path below `/dev` or `/proc` stays as it is.
 
     Raises:
         OSError: If a link is not safe. The message has its target and the remedy.
@@ -92,8 +93,10 @@ def replace_file(
         OSError: If it cannot be written, or a link is not safe. The old file is not changed.
     """
     path = resolve_write_target(path, folder=folder)
-    # `/dev/stdout` may be a link to a regular file: append to it.
-    if is_stream(path) or path.is_symlink():
+    # Below `/dev` and `/proc`, links are not resolved. `/dev/stdout` may be a link to the file to
+    # which the shell redirects the output: append to this file.
+    is_link_to_output = path.is_symlink()
+    if is_stream(path) or is_link_to_output:
         with path.open("ab") as stream:
             stream.write(data)
         return

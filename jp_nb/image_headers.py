@@ -22,6 +22,7 @@ _SIGNATURES: Final = (
 _UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """Markers between 0xC0 and 0xCF of segments without width and height."""
 _MAX_SEGMENTS: Final = 10_000
+"""Limit of the segments of a JPEG that are read. A damaged file may have millions of them."""
 
 
 def detect_media_type(content: bytes) -> str | None:

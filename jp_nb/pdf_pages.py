@@ -40,8 +40,12 @@ def count_pdf_pages(content: bytes) -> int | None:
     """
     roots: dict[bytes, int | None] = {}  # by object number; a later object replaces an earlier one
     for number, fields in _iter_objects(content):
-        if b"/Pages" in fields:
-            roots.update(_read_root(number, fields))
+        if b"/Pages" not in fields:
+            continue
+
+        values = _read_dictionary(fields)
+        if values.get(b"/Type") == b"/Pages" and b"/Parent" not in values:
+            roots[number] = _parse_page_count(values.get(b"/Count", b""))
 
     was_changed = content.count(b"%%EOF") > 1
     if was_changed and b"/ObjStm" in content:
@@ -69,20 +73,18 @@ def _iter_objects(content: bytes) -> Iterator[tuple[bytes, bytes]]:
         start = mark.end()
 
 
-def _read_root(number: bytes, fields: bytes) -> dict[bytes, int | None]:
-    """Return the pages of an object by its number, if it is the root of a page tree."""
-    values = _read_dictionary(fields)
-    if values.get(b"/Type") != b"/Pages" or b"/Parent" in values:
-        return {}
-
-    count = values.get(b"/Count", b"")
+def _parse_page_count(count: bytes) -> int | None:
+    """Return the number of pages; None if the value is not a number, or is damage."""
     if not count.isdigit() or len(count) > 10 or int(count) > MAX_PDF_PAGES:
-        return {number: None}
-    return {number: int(count)}
+        return None
+    return int(count)
 
 
 def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
-    """Return the simple values of the outer dictionary; "" for references and all others."""
+    """Return the simple values of the outer dictionary by key.
+
+    The value is `reference` for a reference such as `5 0 R`, and "" for a list or a dictionary.
+    """
     values: dict[bytes, bytes] = {}
     depth = 0
     key = b""
@@ -104,6 +106,6 @@ def _read_dictionary(fields: bytes) -> dict[bytes, bytes]:
             key = token
             values[key] = b""
         elif key:
-            values[key] = b"reference"  # such as `5 0 R`
+            values[key] = b"reference"  # the value has several tokens
 
     return values

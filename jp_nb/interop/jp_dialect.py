@@ -34,7 +34,9 @@ TAKEN_BACK_NOTE = "an undone compaction, which JP would apply: omitted"
 def convert_to_jp_dialect(
     base_config: JsonObject, entries: Sequence[JsonObject]
 ) -> tuple[JsonObject, list[JsonObject], list[str]]:
-    """Convert a conversation to the form that the current JP can load, before texts are encoded.
+    """Convert a conversation to the form that the current JP can load.
+
+    Its texts are still plain: the export encodes them in base64 later (`jp_entries.py`).
 
     Returns the base configuration, the entries, and a line for each omission or replacement.
     Entries that need no change stay the same objects.
@@ -46,7 +48,8 @@ def convert_to_jp_dialect(
     configuration = JpConfiguration(base_config, report)
     unreadable = _find_unreadable_entries(entries)
     kept: list[JsonObject] = []
-    models: list[JsonValue] = []  # a base configuration without a model gets one of them
+    # A base configuration without a model gets one of those that later changes set.
+    models: list[JsonValue] = []
 
     for index, entry in enumerate(entries):
         if index in unreadable:

@@ -59,8 +59,9 @@ _ORDER: dict[str, _Order] = {
 def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
     """Return a copy of an entry with its keys in JP's order, other keys sorted.
 
-    JP writes the type of a conversation entry after its time, and that of any other entry before.
-    An entry of a type that JP does not know has all keys sorted.
+    JP writes the type of an entry of a turn (`CONVERSATION_KINDS`), such as a request, after its
+    time. It writes that of a change of the configuration or a compaction before its time. An entry
+    of a type that JP does not know has all keys sorted.
     """
     entry = sort_keys(dict(raw))
     assert isinstance(entry, dict)
@@ -71,8 +72,8 @@ def sort_usual_keys(raw: Mapping[str, JsonValue]) -> JsonObject:
     stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
     first_keys = _make_order("event_id", "request_id", *stamp) | _ORDER.get(kind, {})
 
-    if "metadata" in entry:
-        entry["metadata"] = entry.pop("metadata")  # the last key
+    if "metadata" in entry:  # make it the last key
+        entry["metadata"] = entry.pop("metadata")
     return as_object(_arrange(entry, first_keys))
 
 

@@ -28,7 +28,7 @@ MAX_SAMPLED: Final = 200_000
 MAX_MAPPED: Final = 10_000
 """The same for an array in a memory-mapped file."""
 WHOLE_ARRAY: Final = 200
-"""Maximum size of an array whose elements are all shown."""
+"""Maximum number of elements of an array that is shown completely."""
 MAX_ARRAY_COLUMNS: Final = 10
 """Maximum number of columns that are shown of a larger array."""
 
@@ -188,7 +188,7 @@ def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     if device:
         title = f"{title}, on {device}"
 
-    if limits.brief or device not in ("", "cpu") or not math.prod(value.shape):
+    if limits.brief or not _is_in_main_memory(value) or not math.prod(value.shape):
         return title
 
     size = math.prod(int(side) for side in value.shape)
@@ -207,6 +207,13 @@ def _describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     if not is_whole:
         lines.append(f"… {format_quantity(size, 'element')} in total")
     return "\n".join(lines)
+
+
+def _is_in_main_memory(tensor: Any) -> bool:
+    """Return True if the elements can be read without a copy from a device such as a GPU."""
+    device = getattr(tensor, "device", None)
+    # The text of a CPU is `cpu` in torch, and `TFRT_CPU_0` in JAX, where `platform` names it.
+    return str(device or "") in ("", "cpu") or getattr(device, "platform", None) == "cpu"
 
 
 def _describe_buffer(value: Any, limits: DescriptionLimits) -> str:

@@ -26,12 +26,14 @@ MAX_VALUE_IMAGE_BYTES = 5_000_000
 """Maximum size of an image or a PDF that the model gets. Of a larger one, only the format."""
 _NOTE_CHARS: Final = 60
 """Room for the note about omitted bytes."""
+_PATTERN_CHARS: Final = 14
+"""Room for `re.compile(…)` around the pattern."""
 _CHARS_PER_BYTE: Final = 4
 """Longest `repr` of a byte: `\\x00`."""
 
 
 def _describe_text(value: str, limits: DescriptionLimits) -> str:
-    text = str.__str__(value)
+    text = str.__str__(value)  # a subclass may have another `__str__`, such as that of an `Enum`
     if limits.brief:
         return repr(cut_end(text, limits.chars))
     return cut_middle(text, limits.chars, limits.name)
@@ -87,7 +89,8 @@ def _describe_path(value: Any, limits: DescriptionLimits) -> str:
 def _describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
     flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
     end = f", flags {flags!s}" if flags else ""
-    return f"re.compile({cut_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
+    room = limits.chars - len(end) - _PATTERN_CHARS
+    return f"re.compile({cut_end(repr(value.pattern), room)}{end})"
 
 
 def _describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:

@@ -46,7 +46,7 @@ class FakeTensor:
     shape = (2, 2)
     dtype = "float32"
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: object) -> None:
         self.device = device
 
     def min(self) -> Any:
@@ -66,3 +66,26 @@ def test_tensor_on_another_device_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "torch", torch)
     assert text(FakeTensor("cuda:0")).endswith("shape (2, 2), float32, on cuda:0")
     assert text(FakeTensor("cpu")).endswith("on cpu\nmin 1, max 2\n[[1, 1], [2, 2]]")
+
+
+class FakeDevice:
+    """Fake of `jax.Device`, whose text for main memory is not `cpu`."""
+
+    def __init__(self, platform: str, text: str) -> None:
+        self.platform = platform
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def test_jax_array_in_main_memory_is_described_with_its_elements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jax = types.ModuleType("jax")
+    array = type("Array", (FakeTensor,), {"__module__": "jax"})
+    jax.Array = array  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    assert text(array(FakeDevice("gpu", "cuda:0"))).endswith("float32, on cuda:0")
+    described = text(array(FakeDevice("cpu", "TFRT_CPU_0")))
+    assert described.endswith("on TFRT_CPU_0\nmin 1, max 2\n[[1, 1], [2, 2]]")

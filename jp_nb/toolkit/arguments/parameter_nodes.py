@@ -38,7 +38,7 @@ class ParameterNode:
 
         Keywords beside a reference, such as a description, replace those of the definition.
         """
-        if not isinstance(schema, dict):
+        if not isinstance(schema, dict):  # `true` allows any value
             return replace(self, schema={}, is_recursive=False)
 
         reference = _find_reference(schema)

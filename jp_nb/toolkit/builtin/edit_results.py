@@ -1,4 +1,11 @@
-"""The result of a proposal for the model, which reads for each edit whether it was applied.
+"""The result of a proposal of edits, which tells the model the outcome of each edit.
+
+The *plan* of a decision has the edits that the user chose. A chosen edit that cannot be applied is
+*dropped* from the plan, for example because it relies on a rejected edit. The front end applies all
+edits of the plan, or none: a *conflict* means that a cell has changed since the model read it.
+
+A cell is *merged* if another user edited it at the same time: its source is then not that of the
+plan (`ChangeResult.merged`).
 
 `edit_record.py` makes the data about the applied edits for the record, and `edit_runs.py` runs the
 cells.
@@ -101,8 +108,7 @@ class EditResults:
     def _list_unplanned(self) -> list[CellEdit]:
         """Return the edits that the plan does not have.
 
-        The user rejected them or left them open, or they were dropped: an edit on which they rely
-        was rejected.
+        The user rejected them or left them open, or they were dropped.
         """
         planned_numbers = {planned.edit.number for planned in self._plan.edits}
         edits = self._decision.review.edits

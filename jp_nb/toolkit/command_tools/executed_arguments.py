@@ -95,11 +95,20 @@ _INTERPRETERS: Final = frozenset(
         "jq",
         "make",
         "uv",
+        "uvx",
         "npx",
+        "bunx",
         "pipx",
     )
 )
 """Programs that run their first word that is not an option."""
+_SUBCOMMANDS: Final = {
+    "uv": frozenset(("run", "tool")),
+    "deno": frozenset(("run",)),
+    "bun": frozenset(("run", "x")),
+    "pipx": frozenset(("run",)),
+}
+"""Words of interpreters before the script: `uv run SCRIPT`, `uv tool run PROGRAM`."""
 
 
 def executes_call_values(command: Command) -> bool:
@@ -127,7 +136,8 @@ def _is_executed(words: list[str], index: int) -> bool:
     if _CODE_OPTIONS.intersection(earlier_words):
         return True
 
-    has_script = any(not name.startswith("-") for name in earlier_names)
+    subcommands = _SUBCOMMANDS.get(program, frozenset())
+    has_script = any(not name.startswith("-") and name not in subcommands for name in earlier_names)
     return program in _INTERPRETERS and not has_script
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 MAX_COMPARED_LINES: Final = 20_000
 """Sources with more lines are shown as changed as a whole."""
 MAX_COMPARISON_COST: Final = 3_000_000
-"""Limit of comparisons of lines that occur several times; others are shown as changed."""
+"""Limit of the comparisons by `difflib` in one pair of sources. Other lines count as changed."""
 
 
 def split_source_lines(source: str) -> list[str]:
@@ -48,12 +48,14 @@ def match_source_lines(old: list[str], new: list[str]) -> list[LineMatch]:
     end = LineMatch(len(old) - end_count, len(new) - end_count)
 
     matches = [LineMatch(index, index) for index in range(start)]
-    cost = 0
+    cost = 0  # number of comparisons that `difflib` needs at most
     old_start = start
     new_start = start
+    # The last part lies between the last anchor and the common end.
     for anchor in [*_find_unique_lines(old, new, start, end), end]:
         old_part = old[old_start : anchor.old]
         new_part = new[new_start : anchor.new]
+        # `difflib` takes up to cubic time.
         cost += len(old_part) * len(new_part) * min(len(old_part), len(new_part))
         if old_part and new_part and cost <= MAX_COMPARISON_COST:
             for match in _compare(old_part, new_part):
@@ -87,7 +89,7 @@ def _count_common_end(old: list[str], new: list[str], start: int) -> int:
 
 
 def _compare(old: list[str], new: list[str]) -> Iterator[LineMatch]:
-    """Yield the lines that `difflib` finds in both lists. It takes up to cubic time."""
+    """Yield the lines that `difflib` finds in both lists."""
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
@@ -97,7 +99,7 @@ def _compare(old: list[str], new: list[str]) -> Iterator[LineMatch]:
 def _find_unique_lines(
     old: list[str], new: list[str], start: int, end: LineMatch
 ) -> list[LineMatch]:
-    """Return the longest list of lines that occur once in both sources, in order.
+    """Return the longest list of lines that occur once in each source, in the same order in both.
 
     Only the lines between `start` and `end` are searched.
     """

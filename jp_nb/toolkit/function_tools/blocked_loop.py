@@ -93,9 +93,11 @@ class WatchedCall:
                 continue
 
             if queued.handle is not previous_handle:
-                previous_handle = queued.handle  # a loop that runs starts it before the next look
+                # A loop that runs starts the coroutine before the next look.
+                previous_handle = queued.handle
                 continue
 
+            # Without this, the loop would still run the coroutine after the cell.
             queued.handle.cancel()
             queued.coroutine.close()
             with suppress(InvalidStateError):  # it was cancelled just now

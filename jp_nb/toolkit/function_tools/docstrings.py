@@ -28,7 +28,11 @@ _HEADINGS: Final = {
     _EXAMPLES: "Example, Examples",
     _OMITTED: "Note, Notes, Raise, Raises, Return, Returns, Warn, Warns, Yield, Yields",
 }
-"""Headings of Google's and NumPy's style, by the part of the docstring to which they belong."""
+"""Headings by the part of the docstring to which they belong.
+
+Some are from NumPy's style, but count only with a colon: `Other Parameters:`. A section that may
+tell the model about the use of the tool, such as `Warning`, belongs to the description.
+"""
 _PARTS: Final = {
     heading: part for part, headings in _HEADINGS.items() for heading in headings.split(", ")
 }

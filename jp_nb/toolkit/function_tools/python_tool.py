@@ -76,13 +76,13 @@ class PythonTool(Tool):
             decorated in the body of a class; None while it is not registered.
     """
 
-    may_propose = True  # configuration changes, with `jp.Success`
+    may_propose = True  # a `jp.Success` may propose a change of the configuration
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         self.function = function
         self.on_refused: Callable[[PythonTool], None] | None = None
         self._options = options
-        self._code = getattr(function, "__code__", None)  # another one after `%autoreload`
+        self._code = getattr(function, "__code__", None)  # `%autoreload` replaces it (`refresh`)
         self.name = _check_tool_name(function, options.get("name"))
         self.is_async = _is_async(function)
         self.thread = options.get("thread", False)
@@ -100,6 +100,7 @@ class PythonTool(Tool):
         self.context_name = self.arguments.context_name
         self.schema: Mapping[str, JsonValue] = self.arguments.schema
         self.registration = self._read_registration(options)
+        # As `functools.wraps` sets them, for `help()` and `inspect.signature()`.
         self.__name__ = self.name
         self.__doc__ = read_documentation(function)
         self.__wrapped__ = function
@@ -165,10 +166,10 @@ class PythonTool(Tool):
         return {name: value for name, value in registration.items() if value is not None}
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Refuse a method that was decorated in the body of its class.
+        """Refuse a method that was decorated in the body of its class: the model has no object.
 
         Python calls this when the class `owner` is complete, and the tool is already registered.
-        A function without an object, such as that of a static method, works there.
+        A static method, or a function whose first parameter has a type hint, needs no object.
         """
         is_method = find_class_name(self.function) == owner.__qualname__
         if isinstance(self.function, staticmethod) or not is_method:

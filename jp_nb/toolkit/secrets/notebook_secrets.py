@@ -5,7 +5,7 @@ known ones are found first, in the variables and the environment (`secret_search
 
 - Most are hidden wherever they occur in a text.
 - A short text, a common word, or a number may be part of other texts, so it is hidden only as a
-  *whole value*.
+  *whole value*, such as the value of a variable or an item of a list.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -50,8 +50,9 @@ class NotebookSecrets(Privacy):
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         search = SecretSearch()
         self._environment = dict(os.environ)
+        # The search reads parts of values by the rules that apply. So far only names are known.
         with apply_privacy(_NameRules()):
-            for name, value in [*namespace.items()]:
+            for name, value in [*namespace.items()]:  # a thread may add variables meanwhile
                 variable = name if type(name) is str else None
                 search.add_variable(variable, value)
         for name, text in self._environment.items():
@@ -59,7 +60,7 @@ class NotebookSecrets(Privacy):
 
         longest_first = sorted(search.texts, key=lambda text: (-len(text), text))
         self._texts = longest_first[:MAX_HIDDEN_TEXTS]
-        self._joined_texts = "\0".join(self._texts)  # to find parts of secrets
+        self._joined_texts = "\0".join(self._texts)  # a slice of a secret is found in it
 
         self._whole_values = search.whole_values  # any text or number, also long texts
         self._has_numbers = any(type(value) in (int, float) for value in self._whole_values)
