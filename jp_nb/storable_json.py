@@ -1,8 +1,11 @@
 """Make JSON values and texts storable in a record: finite numbers and valid UTF-8.
 
-A value that is nested too deeply stays as it is, and `is_storable` returns False for it. JSON can
-contain one half of a surrogate pair, UTF-8 cannot. `replace_surrogates` repairs stored text, and
-`encode_utf8` sends `?`.
+    not storable                    replacement
+    infinite number, NaN            null
+    half of a surrogate pair        U+FFFD; `?` in `encode_utf8`
+    too many levels                 none: the caller checks with `is_storable`
+
+JSON can contain one half of a surrogate pair, as an escape. UTF-8 cannot.
 
 Source: `docs/record.md`: notebook JSON has no infinities and a limited depth.
 """
@@ -21,10 +24,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def is_storable(value: object) -> bool:
-    """Return True if a record can store `value`: finite numbers, limited depth.
+    """Return True if `value` has only finite numbers, and a limited depth.
 
-    `make_storable` replaces the infinite numbers of other values, and halves of surrogate pairs. It
-    keeps their depth.
+    Its texts are not checked: `make_storable` replaces their halves of surrogate pairs.
     """
     return not is_deeper(value, MAX_STORED_LEVELS) and is_finite(value)
 

@@ -1,7 +1,8 @@
 """Describe functions, methods, classes, and modules.
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
-`limits.brief`, the text is one line. A text that is too long is cut by the caller.
+`limits.brief`, the text is one line. The caller cuts a longer text in its middle, so a describer
+itself cuts only where another part should be omitted.
 
 Source: `docs/values.md`.
 """
@@ -103,10 +104,11 @@ def _describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
 
 
 def _read_first_paragraph(doc: object) -> str:
+    """Return the first paragraph of the docstring `doc` in one line; "" without one."""
     if not isinstance(doc, str):
         return ""
     paragraph, _, _ = inspect.cleandoc(doc).partition("\n\n")
-    # Without the lines under a title.
+    # A title may be underlined: that line has no words.
     return " ".join(line for line in paragraph.splitlines() if line.strip("=-~ "))
 
 
@@ -118,6 +120,7 @@ def _format_signature(value: Any) -> str:
 
 
 def _read_docstring(value: Any) -> list[str]:
+    """Return the docstring as one item; none if there is no docstring, or only a default one."""
     doc = value.__doc__
     if not isinstance(doc, str) or not doc.strip():
         return []

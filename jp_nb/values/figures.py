@@ -20,6 +20,7 @@ from jp_nb.images import Image
 from jp_nb.values.base import Description, DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
+from jp_nb.values.repr_text import format_repr
 
 _SHOWN_AXES: Final = 20
 _SHOWN_TRACES: Final = 30
@@ -169,8 +170,14 @@ def _render_plotly(value: Any, limits: DescriptionLimits) -> bytes:
     return bytes(value.to_image(format="png", width=int(width), height=int(height), scale=scale))
 
 
+def _describe_subfigure(value: Any, limits: DescriptionLimits) -> str:
+    # Matplotlib cannot save a part of a figure as an image.
+    return format_repr(value, limits.chars)
+
+
 FIGURE_KINDS: Final[ValueKinds] = (
     ("matplotlib.figure", "Figure", ValueKind(_describe_figure, is_rich=True)),
     ("matplotlib.axes", "Axes", ValueKind(_describe_axes, is_rich=True)),
+    ("matplotlib.figure", "SubFigure", ValueKind(_describe_subfigure)),
     ("plotly.basedatatypes", "BaseFigure", ValueKind(_describe_plotly, is_rich=True)),
 )

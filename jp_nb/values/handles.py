@@ -1,6 +1,7 @@
 """Describe handles: files, generators, tasks, threads, sockets, connections, and widgets.
 
-They are not read, advanced, awaited, or written.
+A *handle* gives access to something else. The description has its state, and the value that it
+already holds, if any. It is not read, advanced, awaited, or written.
 
 A *describer* returns the text of a value for the model, within its `limits` (`base.py`). With
 `limits.brief`, the text is one line. `limits.describe_part` describes a part of the value within
@@ -20,7 +21,11 @@ from jp_nb.values.base import DescriptionLimits, ValueKind, ValueKinds
 from jp_nb.values.class_facts import FAILURES, list_types, name_type
 from jp_nb.values.cut_text import cut_end, format_quantity, to_one_line
 from jp_nb.values.privacy import hide_part
-from jp_nb.values.repr_text import format_repr
+
+_TITLE_CHARS: Final = 200
+"""Room for the title of a handle, before the value that it holds."""
+_MIN_PART_CHARS: Final = 40
+"""Minimum room for this value."""
 
 
 def _describe_file(value: Any, limits: DescriptionLimits) -> str:
@@ -84,12 +89,13 @@ def _describe_future(value: Any, limits: DescriptionLimits) -> str:
     if not value.done():
         return f"{name}{named}, not done"
 
-    failed = value._exception if hasattr(value, "_exception") else None
-    if failed is not None:  # `exception()` would suppress the warning about a lost exception
+    # The method `exception` would suppress the warning about an exception that is never retrieved.
+    failed = getattr(value, "_exception", None)
+    if failed is not None:
         error = limits.describe_part(failed, limits.for_part(300, brief=True))
         return f"{name}{named}, failed: {error.text}"
 
-    room = max(limits.chars - 200, 40)
+    room = max(limits.chars - _TITLE_CHARS, _MIN_PART_CHARS)
     result = limits.describe_part(value.result(), limits.for_part(room, brief=True))
     return f"{name}{named}, done: {result.text}"
 
@@ -121,7 +127,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
         return f"{', '.join(words)}, value {hidden}"
 
     try:
-        room = max(limits.chars - 200, 40)
+        room = max(limits.chars - _TITLE_CHARS, _MIN_PART_CHARS)
         shown = limits.describe_part(value.value, limits.for_part(room, brief=True))
         words.append(f"value {shown.text}")
     except FAILURES:
@@ -135,9 +141,7 @@ def _describe_widget(value: Any, limits: DescriptionLimits) -> str:
 _CONNECTION: Final = ValueKind(
     lambda value, _: f"{name_type(type(value))}, a database connection (not queried)"
 )
-_REPR: Final = ValueKind(lambda value, limits: format_repr(value, limits.chars))
 HANDLE_KINDS: Final[ValueKinds] = (
-    ("matplotlib.figure", "SubFigure", _REPR),
     ("ipywidgets", "Widget", ValueKind(_describe_widget)),
     ("_io", "_IOBase", ValueKind(_describe_file)),
     ("tempfile", "_TemporaryFileWrapper", ValueKind(_describe_file)),

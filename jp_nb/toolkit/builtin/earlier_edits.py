@@ -134,12 +134,12 @@ def _describe_edit(edit: JsonObject, edits: list[JsonObject], document: Document
     edits_of_cell = [other for other in edits if other.get("cell") == cell_id]
     was_deleted = any(other.get("op") == "delete" for other in edits_of_cell)
 
-    if was_deleted and cell is None:
-        return f"applied: cell `{cell_id}` is deleted."
-    if was_deleted and cell is not None:
-        return f"applied, and taken back since: cell `{cell_id}`, version {cell.version}, is there."
     if cell is None:
+        if was_deleted:
+            return f"applied: cell `{cell_id}` is deleted."
         return f"applied, but cell `{cell_id}` is gone now."
+    if was_deleted:
+        return f"applied, and taken back since: cell `{cell_id}`, version {cell.version}, is there."
 
     if cell.version == edits_of_cell[-1].get("version"):
         return f"applied: cell `{cell_id}`, version {cell.version}."

@@ -5,9 +5,9 @@
     +4711    a new process group
     -4711    it has ended
 
-The guard watches the kernel itself. The end of the pipe alone is no sign: a process that the kernel
-forked, such as a worker of `multiprocessing`, holds it open. When the kernel has ended, the guard
-ends the groups that still run.
+When the kernel has ended, the guard ends the groups that still run. It waits for the end of the
+pipe, and watches the kernel itself: a process that the kernel forked, such as a worker of
+`multiprocessing`, may hold the pipe open.
 
 It imports only light modules of the standard library, because it runs beside each kernel.
 
@@ -38,7 +38,7 @@ def _read_groups(pipe: int, owner: int) -> list[int]:
 
     `owner` writes the line `+GROUP` for a new group, and `-GROUP` for one that ended.
     """
-    groups: dict[int, None] = {}
+    groups: dict[int, None] = {}  # a set in the order of insertion
     incomplete_line = b""
     while True:
         received = _read_from(pipe, owner)
@@ -94,7 +94,7 @@ def _exists(group: int) -> bool:
 
 
 def _send_signal(group: int, number: int) -> bool:
-    """Send a signal to `group`; return False if it has ended."""
+    """Send a signal to `group`; return False if it has ended, or belongs to another user."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

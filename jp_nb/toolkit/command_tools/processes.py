@@ -1,9 +1,12 @@
 """Run the processes of commands: start them, pass their input, limit their output, and end them.
 
-Each process gets a new process group, so that cancellation also ends its children. Transports and
-protocols report the exit of a process at once. `asyncio.subprocess` also waits for the end of the
-pipes, which a grandchild may hold open. It can replace them once every supported Python has the fix
-of https://github.com/python/cpython/issues/119710.
+Each process gets a new process group, so that cancellation also ends its children. A task of its
+own, the *supervisor*, waits for it and ends it.
+
+The module uses transports and protocols of asyncio, because they report the exit of a process at
+once. `asyncio.subprocess` also waits for the end of the pipes, which a grandchild may hold open. It
+can replace them once every supported Python has the fix of
+https://github.com/python/cpython/issues/119710.
 
 Source: `docs/turns.md`,
 https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports.
@@ -72,7 +75,7 @@ class ProcessRun:
 
 
 PROCESS_LOG: ContextVar[list[ProcessRun] | None] = ContextVar("jp_nb_process_log", default=None)
-"""Log of the processes of commands, in the order in which they exited. None: no log."""
+"""Log of the processes of a bench run, in the order in which they exited. None: no log."""
 
 
 async def run_process(
@@ -158,8 +161,8 @@ async def _supervise(argv: Sequence[str], stdin: bytes, cwd: str, output: _Proce
                 await _end_group(transport, output)
         finally:
             SHARED_GUARD.remove(group)
-            if pipe.get_write_buffer_size():  # the process did not read all of stdin
-                pipe.abort()
+            if pipe.get_write_buffer_size():
+                pipe.abort()  # the process did not read all of stdin: `close` would wait for it
             transport.close()
 
     if output.overflowed:
@@ -234,7 +237,8 @@ async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOut
     """Send SIGTERM to the process group, and SIGKILL after a while."""
     _signal_group(transport, "SIGTERM")
     try:
-        # Nothing reports the end of a group, so the end of the pipes has to do.
+        # Nothing reports the end of a group. Its processes have ended, or at least print no more,
+        # when the pipes are closed.
         await _wait_for(SIGTERM_GRACE, output.exited, output.drained)
     finally:
         _signal_group(transport, "SIGKILL")
@@ -254,5 +258,5 @@ def _signal_group(transport: asyncio.SubprocessTransport, name: str) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(transport.get_pid(), signal.Signals[name])
-        else:  # Windows has no process groups
+        else:  # Windows has no process groups and signals
             transport.terminate()

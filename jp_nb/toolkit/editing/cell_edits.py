@@ -1,5 +1,8 @@
 """Read the edits of a proposal from the arguments of a call.
 
+A *proposal* is one call of the tool `edit_cells`. The user reviews its edits together
+(`edit_review.py`). `edit_planner.py` checks them against the cells of the notebook.
+
 Source: `docs/cells.md`.
 """
 
@@ -55,7 +58,8 @@ class CellEdit:
         after: The place of an inserted or moved cell: it comes after the cell with this id.
         cell_kind: The type of an inserted cell.
         source: The whole source of an inserted or replaced cell.
-        old: The text that a patch replaces by `new`.
+        old: The text that a patch replaces. It occurs once in the cell.
+        new: The text that replaces it.
         is_run: True if the model wants the cell to run afterwards.
         key: The name of an inserted cell in the proposal, such as `new:1`; "" for other kinds.
     """
@@ -94,6 +98,7 @@ def read_edits(arguments: Mapping[str, JsonValue]) -> tuple[CellEdit, ...]:
 
     edits: list[CellEdit] = []
     insert_count = 0
+
     for number, item in enumerate(items, 1):
         fields = _read_fields(number, item)
         key = ""
@@ -117,7 +122,7 @@ def make_edit_error(number: int, reason: str) -> ToolError:
 
 
 def _read_fields(number: int, item: JsonValue) -> dict[str, JsonValue]:
-    """Return the fields of one operation without nulls. They are those of its kind.
+    """Return the fields of one operation, without nulls, after a check of their names.
 
     Raises:
         ToolError: The kind is unknown, a field is missing, or it has another field.
@@ -179,7 +184,7 @@ def _make_edit(number: int, fields: Mapping[str, JsonValue], key: str) -> CellEd
     if is_run and key and cell_kind != "code":
         raise make_edit_error(number, "only code cells can run.")
 
-    kind = cast(EditKind, fields["op"])
+    kind = cast(EditKind, fields["op"])  # `_read_fields` has checked it
     if kind == "patch" and not texts["old"]:
         raise make_edit_error(number, "`old` is empty. Give a text that occurs exactly once.")
     _check_characters(number, texts)
@@ -200,6 +205,7 @@ def _make_edit(number: int, fields: Mapping[str, JsonValue], key: str) -> CellEd
 
 
 def _check_characters(number: int, texts: Mapping[str, str]) -> None:
+    """Refuse halves of surrogate pairs, which a model may write as escapes."""
     for name in ("source", "new"):
         if any("\ud800" <= char <= "\udfff" for char in texts[name]):
             raise make_edit_error(

@@ -13,20 +13,23 @@ from jp_nb.toolkit.function_tools.tool_registry import Registry
 
 
 class PythonFunctions(ToolSource):
-    """Source of the registered Python functions, which may replace tools of `builtins`."""
+    """Source of the registered Python functions.
+
+    `builtins` are the names of the built-in tools, which a function of the same name replaces.
+    """
 
     name = "python"
     title = "Python"
-    run: RunMode = "unattended"
+    run: RunMode = "unattended"  # the user wrote the function, so its calls need no permission
 
     def __init__(self, functions: Registry, builtins: Collection[str] = ()) -> None:
         self._functions = functions
         self._builtins = builtins
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the functions with the wanted names, or with the names in their `source`.
+        """Return the function of each wanted tool, by the name of the tool.
 
-        The wanted tools are those with this source: `python`, or `python.NAME`.
+        The setting `source` of a wanted tool is `python`, or `python.NAME` for the function NAME.
         """
         functions = self._functions.all()
         tools: dict[str, Tool] = {}
@@ -60,9 +63,6 @@ class PythonFunctions(ToolSource):
 
 
 def _get_source(config: ToolConfig | None) -> str:
-    """Return the setting `source`; `python`, its default for a registered function, without one.
-
-    `python.NAME` is the function NAME under another name.
-    """
+    """Return the setting `source`; `python`, its default for a registered function, without one."""
     source = config.source if config is not None else None
     return source or PythonFunctions.name

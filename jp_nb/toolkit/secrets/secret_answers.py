@@ -27,12 +27,15 @@ MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: 
 class SecretAnswers(Redactor):
     """The secret answers of a session, only in memory. Thread-safe, as `Redactor` is.
 
-    The base class hides them in texts (`hide`). Its `_forms` are all spellings of the secrets, so
-    they are empty without a secret.
+    The base class hides them in texts (`hide`).
     """
 
     def __init__(self) -> None:
         super().__init__(SECRET_ANSWER)
+
+    @property
+    def _has_answers(self) -> bool:
+        return bool(self._forms)  # `Redactor` keeps each secret in all forms that it recognizes
 
     def add_answer(self, question: Question, answer: JsonValue) -> None:
         """Hide the secret parts of the answer to `question` in later texts."""
@@ -45,7 +48,7 @@ class SecretAnswers(Redactor):
 
         The result is a `ToolFailure` if a question has a secret in its id or in its options.
         """
-        if not self._forms:
+        if not self._has_answers:
             return outcome
 
         hidden: dict[str, Any] = {}
@@ -70,12 +73,12 @@ class SecretAnswers(Redactor):
         return outcome.model_copy(update=hidden)
 
     def _hide_in_name(self, image: Image) -> Image:
-        # The pixels are not searched.
+        """Return `image` without secrets in its name. Its pixels are not searched."""
         return replace(image, name=self.hide(image.name))
 
     def hide_in_question(self, question: Question) -> Question:
         """Return `question` without secrets in its displayed texts and defaults."""
-        if not self._forms:
+        if not self._has_answers:
             return question
         return self._drop_secret_defaults(question.reworded(self.hide))
 
