@@ -23,8 +23,10 @@ _SAFE_FLAGS: Final = (
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_CLOEXEC", 0)
 )  # some platforms lack some of these flags
-_DEVICES: Final = ("/dev", "/proc")
+_DEVICES: Final = ("/dev/", "/proc/")
 """Folders of the system, whose links are followed. `/dev/stdout` is a link to a pipe or a file."""
+_SHARED_MEMORY: Final = ("/dev/shm/",)
+"""A folder with files of users, so its links are checked as elsewhere."""
 
 
 def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
@@ -32,13 +34,13 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
 
     A link is safe if it belongs to the user (or root) and leads to an existing file with the same
     suffix in `folder`, or below. A `folder` that does not contain `path` has no effect; the folder
-    of `path` counts. A path below `/dev` or `/proc` stays as it is.
+    of `path` counts. A path of a device, below `/dev` or `/proc`, stays as it is.
 
     Raises:
         OSError: If a link is not safe. The message has its target and the remedy.
     """
     path = Path(os.path.abspath(path))
-    if str(path).startswith(tuple(f"{place}{os.sep}" for place in _DEVICES)):
+    if _is_below(path, _DEVICES) and not _is_below(path, _SHARED_MEMORY):
         return path
     if folder is None or not path.is_relative_to(os.path.abspath(folder)):
         folder = path.parent
@@ -64,6 +66,10 @@ def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
         )
 
     return target
+
+
+def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
+    return path.as_posix().startswith(folders)
 
 
 def open_file(path: Path, flags: int, mode: int = 0o666, *, folder: Path | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,20 @@ def test_stream_of_the_shell_is_written_to_and_stays(capfd: pytest.CaptureFixtur
     assert os.path.samestat(os.lstat("/dev/stdout"), before)
     assert capfd.readouterr().out == "before, report"
     assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="a folder in memory, of Linux")
+def test_links_in_shared_memory_are_links_of_files() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        (folder / "real.json").write_text("old")
+        (folder / "report.json").symlink_to("real.json")
+        file_writing.replace_file(folder / "report.json", b"new")
+        assert (folder / "real.json").read_text() == "new"
+
+        (folder / "out.json").symlink_to("/etc/hostname")
+        with pytest.raises(OSError, match="remove the link, or name the target file"):
+            file_writing.resolve_write_target(folder / "out.json")
 
 
 def test_pipe_is_not_opened_as_a_file(folder: Path) -> None:
