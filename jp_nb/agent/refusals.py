@@ -1,5 +1,8 @@
 """Tell the user which turn a server refuses, and how to continue without it.
 
+A server *refuses* a request as invalid, for example because of an image that it does not support.
+A model that refuses to answer is another case (`RefusalError`).
+
 Source: `docs/providers.md` (errors and retries).
 """
 
@@ -20,6 +23,7 @@ from jp_nb.record.entries.events import (
 from jp_nb.record.stream import ConversationStream
 
 _REFUSAL_STATUSES: Final = (400, 422)
+"""HTTP status codes of servers for an invalid request."""
 
 
 def explain_refusal(error: ProviderError, record: TurnRecord) -> str:
@@ -83,6 +87,7 @@ def _format_turn_name(stream: ConversationStream, turn: int) -> str:
 
 
 def _describe_remedy(stream: ConversationStream, turn: int) -> str:
+    # Turns are counted from 0. Each undo removes the last one.
     times = stream.turn_count - turn
     command = "`%jp undo`" if times == 1 else f"`%jp undo` {times} times"
     return f"To continue without it, run {command}, then send the request again"

@@ -23,8 +23,8 @@ from jp_nb.storage import environment
 from jp_nb.storage.user_folders import get_data_folder
 
 KEY_BYTES = 32
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO  # permissions of the group and of all other users
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def get_key_path() -> Path:
@@ -52,7 +52,7 @@ class KeyFile:
         """
         path = self.path
         try:
-            return _read(path)
+            return _read_key(path)
         except FileNotFoundError:
             return None
         except OSError as exc:
@@ -64,22 +64,25 @@ class KeyFile:
         Raises:
             NoKeyError: As for `read`, or the file cannot be created.
         """
-        if (found := self.read()) is not None:
+        found = self.read()
+        if found is not None:
             return found
 
         path = self.path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _make(path)
+            _create_key_file(path)
         except OSError as exc:
             raise _make_error(path, f"cannot be created: {exc.strerror or exc}") from exc
 
-        if (made := self.read()) is None:
+        # Another process may have created the file first, so the key is that of the file.
+        created = self.read()
+        if created is None:
             raise _make_error(path, "cannot be created: it is a broken link, or was deleted")
-        return made
+        return created
 
 
-def _read(path: Path) -> SecretBytes:
+def _read_key(path: Path) -> SecretBytes:
     try:
         descriptor = open_regular(path)
     except (NotRegularFileError, IsADirectoryError) as exc:
@@ -116,24 +119,24 @@ def _find_key_problem(status: os.stat_result) -> str | None:
     return None
 
 
-def _make(path: Path) -> None:
+def _create_key_file(path: Path) -> None:
     """Create a key file atomically, unless there is a file already."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        _write(temporary)
+        _write_new_key(temporary)
         try:
             os.link(temporary, path)  # unlike a rename, a link never replaces a file
         except FileExistsError:
             return
         except OSError:  # a file system without links
             with suppress(FileExistsError):
-                _write(path)
+                _write_new_key(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _write(path: Path) -> None:
-    descriptor = os.open(path, _MAKE, 0o600)
+def _write_new_key(path: Path) -> None:
+    descriptor = os.open(path, _CREATE_FLAGS, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))

@@ -44,7 +44,7 @@ class _Workspace:
 
 
 _Workspaces = dict[str, _Workspace]
-"""By the digest of the path without links, the one that changed last at the end."""
+"""By the digest of the path without links. The workspace that changed last is at the end."""
 
 
 def get_signed_conversations_path() -> Path:
@@ -59,7 +59,7 @@ class SignedConversations:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._name = _digest(str(folder.resolve()))
+        self._folder_digest = _digest(str(folder.resolve()))
 
     def covers(self, conversation: str) -> bool:
         """Return True if the user signed `conversation` here, or accepted the workspace.
@@ -67,7 +67,7 @@ class SignedConversations:
         Raises:
             StorageError: The list cannot be read.
         """
-        found = _load().get(self._name, _Workspace())
+        found = _load().get(self._folder_digest, _Workspace())
         return found.all or _digest(conversation) in found.signed
 
     def add(self, conversation: str) -> None:
@@ -78,11 +78,11 @@ class SignedConversations:
         """
 
         def change(workspaces: _Workspaces) -> None:
-            workspace = workspaces.pop(self._name, _Workspace())
+            workspace = workspaces.pop(self._folder_digest, _Workspace())
             digest = _digest(conversation)
             others = [known for known in workspace.signed if known != digest]
             workspace.signed = [*others, digest][-MAX_SIGNED:]
-            workspaces[self._name] = workspace  # the last key changed last
+            workspaces[self._folder_digest] = workspace  # the last key changed last
 
         _change(change)
 
@@ -94,9 +94,9 @@ class SignedConversations:
         """
 
         def change(workspaces: _Workspaces) -> None:
-            workspace = workspaces.pop(self._name, _Workspace())
+            workspace = workspaces.pop(self._folder_digest, _Workspace())
             workspace.all = True
-            workspaces[self._name] = workspace
+            workspaces[self._folder_digest] = workspace
 
         _change(change)
 
@@ -108,32 +108,32 @@ class SignedConversations:
         """
 
         def change(workspaces: _Workspaces) -> None:
-            if workspace := workspaces.get(self._name):
+            if workspace := workspaces.get(self._folder_digest):
                 digest = _digest(conversation)
                 workspace.signed = [known for known in workspace.signed if known != digest]
 
-        if self._name in _load():
+        if self._folder_digest in _load():
             _change(change)
 
 
 def forget_workspaces(folders: Iterable[Path]) -> list[Path]:
     """Forget the conversations of the workspaces `folders`. Return those that had any.
 
-    The paths have no links.
+    The paths must be resolved, because the list has the digests of paths without links.
 
     Raises:
         StorageError: The list cannot be read or written.
     """
-    names = {_digest(str(folder)): folder for folder in folders}
+    folder_by_digest = {_digest(str(folder)): folder for folder in folders}
     forgotten: list[Path] = []
 
     def change(workspaces: _Workspaces) -> None:
-        for name, folder in names.items():
-            removed = workspaces.pop(name, None)
+        for digest, folder in folder_by_digest.items():
+            removed = workspaces.pop(digest, None)
             if removed is not None:
                 forgotten.append(folder)
 
-    if names.keys() & _load():
+    if folder_by_digest.keys() & _load():
         _change(change)
     return forgotten
 

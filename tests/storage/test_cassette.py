@@ -103,6 +103,8 @@ def test_errors_of_a_malformed_cassette_name_the_line(
 ) -> None:
     rows: list[tuple[str, str]] = [
         ("", ":1: the file is empty"),
+        ("\n\n", ":1: the file is empty"),
+        ('\n{"request":"0"}', ":2: this is not a cassette"),
         ("{}", ":1: this is not a cassette"),
         ("[1]", ":1: expected a JSON object"),
         ('{"jp_nb":"cassette","version":2}', ":1: this cassette has version 2, and this jp_nb"),

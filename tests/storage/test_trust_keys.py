@@ -142,7 +142,7 @@ def test_read_only_home_is_a_clear_error(
     if broken == "mkdir":
         monkeypatch.setattr(Path, "mkdir", refuse)
     else:
-        monkeypatch.setattr(key_file, "_write", refuse)
+        monkeypatch.setattr(key_file, "_write_new_key", refuse)
     with pytest.raises(jp.StorageError, match="cannot be created: Read-only file system"):
         key_file.KeyFile(tmp_path / "data" / "key").obtain()
     assert not list(tmp_path.rglob("*key*"))
@@ -173,13 +173,13 @@ def test_second_of_two_processes_uses_the_key_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "key"
-    write = key_file._write
+    write = key_file._write_new_key
 
     def overtaken(temporary: Path) -> None:
         write(temporary)
         put(path)
 
-    monkeypatch.setattr(key_file, "_write", overtaken)
+    monkeypatch.setattr(key_file, "_write_new_key", overtaken)
     assert secret(key_file.KeyFile(path).obtain()) == KEY
     assert os.listdir(tmp_path) == ["key"]
 

@@ -159,7 +159,11 @@ async def _edit_source(ask: SafeAsk, choices: EditChoices, number: int | None = 
 
 
 def make_edit_rejection(end: object) -> CallEnded:
-    """Return the end of the call for a prompt that ended without an answer."""
+    """Return the end of the call for a prompt that ended without an answer.
+
+    A closed prompt is a rejection by the user. Otherwise, the model gets the reason for the lack of
+    a decision, such as a deadline.
+    """
     reason = None
     if isinstance(end, NotAnswered | Unavailable):
         reason = describe_missing_decision(end)

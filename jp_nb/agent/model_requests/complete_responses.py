@@ -43,7 +43,10 @@ async def request_response(
         ProviderError: No attempt succeeded.
     """
     name = model.full_name
+
+    # Tells the user if the conversation goes to another host than that of the turn.
     model.before_sending(model.provider, model.provider_name)
+
     return await with_retries(
         partial(request_once, model.provider, request, partial(on_usage, name)),
         model=name,
@@ -92,6 +95,7 @@ def receive_entries(
 
     if builder.usage != Usage():
         on_usage(builder.usage)
+
     return _finish_entries(builder, entries)
 
 

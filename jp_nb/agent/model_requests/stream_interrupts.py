@@ -12,9 +12,7 @@ import asyncio
 import logging
 
 from jp_nb.agent.calls.call import Call
-from jp_nb.agent.display import (
-    InterruptReceived,
-)
+from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.interrupts import (
     ESCALATED_VERDICT,
     STOP_VERDICT,

@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.json_values import as_object
-from jp_nb.record.documents.record_shape import (
-    find_shape,
-    get_events,
-    get_properties,
-)
+from jp_nb.record.documents.record_shape import find_shape, get_events, get_properties
 from jp_nb.record.entries.entry_kinds import CONVERSATION_KINDS
 from jp_nb.record.entries.events import read_typed
 from jp_nb.text import begin_line
@@ -58,7 +54,8 @@ def make_title(text: str) -> str:
     if not is_cut:
         return line
 
-    # `line` may be short though `text` is long: only a beginning of it was read, of many spaces.
+    # A cut `line` is longer than the limit, so that its last word may be incomplete. It is shorter
+    # only if `begin_line` has read little more than spaces of a long text.
     beginning = line[:MAX_TITLE_CHARS]
     if len(line) > MAX_TITLE_CHARS:
         beginning = beginning.rpartition(" ")[0] or beginning
@@ -69,6 +66,7 @@ def _read_first_request(entry: JsonValue) -> str:
     for event in get_events(entry):
         match event:
             case {"type": "chat_request", "content": str(content)}:
+                # Values may have been put into the words that the user typed.
                 metadata = as_object(as_object(event).get("metadata"))
                 return read_typed(metadata) or content
     return ""
@@ -77,7 +75,10 @@ def _read_first_request(entry: JsonValue) -> str:
 def read_info(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
 ) -> ConversationInfo:
-    """Return the facts about a conversation. `first` is its first request, if it is known."""
+    """Return the facts about a conversation.
+
+    `name` is its unique id (`ConversationInfo.id`). `first` is its first request, if it is known.
+    """
     properties = get_properties(entry)
     parent = as_object(properties.get("parent"))
 

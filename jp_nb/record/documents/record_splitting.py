@@ -56,15 +56,18 @@ def split_record(
         document: The record with all entries.
         known: The seals of the segments that were written before. They are not written again.
         taken: Keys of the metadata. Another program may have one that looks like a segment's.
-        is_appended: True if entries were only appended since then, so the known segments hold the
-            first entries. Otherwise, their checksums are compared.
+        is_appended: True if entries were only appended since those segments were written. They then
+            hold the first entries. Otherwise, their checksums are compared.
     """
     splitter = _Splitter(known, is_appended, _iter_free_numbers(taken))
     active = splitter.split(document, is_active=True)
-    others = [
-        splitter.split(as_object(entry)) if find_shape(entry) == "readable" else entry
-        for entry in get_others(document)
-    ]
+
+    others: list[JsonValue] = []
+    for entry in get_others(document):
+        if find_shape(entry) == "readable":
+            others.append(splitter.split(as_object(entry)))
+        else:  # a damaged conversation, or one of a newer version, is kept as it is
+            others.append(entry)
 
     if not splitter.seals:
         return SegmentedRecord(document, {}, {})

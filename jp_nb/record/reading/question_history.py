@@ -68,10 +68,15 @@ class LoggedAnswer:
 
     def to_json(self) -> JsonObject:
         """Return the JSON object for the model."""
-        stored: JsonObject = {"id": self.id, "timestamp": format_rfc3339(self.moment)}
-        stored |= {"question": self.question, "answer": self.answer}
+        stored: JsonObject = {
+            "id": self.id,
+            "timestamp": format_rfc3339(self.moment),
+            "question": self.question,
+            "answer": self.answer,
+        }
         if self.words != self.answer:
             stored["label"] = self.words
+
         more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
         return stored | {key: text for key, text in more.items() if text}
 
@@ -79,13 +84,16 @@ class LoggedAnswer:
 def read_logged_answer(entry: JsonObject, number: int, *, is_trusted: bool) -> LoggedAnswer:
     """Return the answer in a valid log entry with the number `number`."""
     moment = read_entry_time(entry)
+    assert moment is not None  # the entry is valid
+
     answer = entry.get("answer")
-    label = entry.get("label")
-    assert moment is not None
+    label = entry.get("label")  # of the chosen option
+    if isinstance(label, str) and label.strip():
+        words = label
+    else:
+        words = format_recorded_answer(answer_type=None, answer=answer)
 
     texts = {key: value for key, value in entry.items() if isinstance(value, str)}
-    has_label = isinstance(label, str) and label.strip()
-    words = str(label) if has_label else format_recorded_answer(answer_type=None, answer=answer)
     return LoggedAnswer(
         id=number,
         moment=moment,

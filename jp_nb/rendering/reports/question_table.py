@@ -20,17 +20,14 @@ from jp_nb.rendering.report import (
     make_remark,
     make_table,
 )
-from jp_nb.text import (
-    one_line,
-    plain,
-)
+from jp_nb.text import one_line, plain
 
 QUESTION_CHARS: Final = 60
 ANSWER_CHARS: Final = 40
 NOT_YOURS: Final = "not signed by you"
+QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 """Words for askers that are no tool."""
-QUESTION_COLUMNS: Final = ("id", "question", "answer", "answered by")
 
 
 def render_question_table(answers: Sequence[LoggedAnswer]) -> Report:
@@ -65,6 +62,7 @@ def render_question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
 
         blocks = (Report(make_code_block(text), text) for text in map(plain, texts))
         sheets.append(join_reports([make_remark(" · ".join(about)), *blocks]))
+
     return join_reports(sheets, between="\n\n")
 
 

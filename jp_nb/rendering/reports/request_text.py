@@ -89,10 +89,11 @@ def format_token_estimate(traced: TracedRequest) -> str:
 
 def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table of facts: address, key, headers, parameters, and schema."""
-    sent = traced.sent
     # The first remark is `how_sent`, which is in the heading.
-    yield from (("note", remark) for remark in traced.remarks[1:])
+    for remark in traced.remarks[1:]:
+        yield "note", remark
 
+    sent = traced.sent
     address = f"{sent.method} {sent.url}" if sent.method else sent.url
     yield "sent to", address
     if sent.key is not None:
@@ -115,7 +116,7 @@ def _list_facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
 def describe_key(sent: SentRequest) -> str:
     """Return the header and the source of the key: `authorization: Bearer (the variable API_KEY)`.
 
-    `before` is the text before the key, such as `Bearer `.
+    The `before` of the key is the text before it in the header, such as `Bearer `.
     """
     key = sent.key
     if key is None:

@@ -32,12 +32,12 @@ def format_dropped_settings(change: Change, *, asks: bool, toolsets: Toolsets = 
 
     With `asks`, the new conversation starts with a request, and not with `%jp new`.
     """
-    how = "Keep them: `%jp new --keep-config`"
+    advice = "Keep them: `%jp new --keep-config`"
     if asks:
-        how = "Set them again: `-t NAME` or `-c PATH=VALUE` together with `-n`, or `%jp config`"
+        advice = "Set them again: `-t NAME` or `-c PATH=VALUE` together with `-n`, or `%jp config`"
     return (
         "these settings of the previous conversation do not apply to the new one: "
-        f"{_join_settings(change, toolsets)}. {how}. {FOR_ALL_HINT}"
+        f"{_join_settings(change, toolsets)}. {advice}. {FOR_ALL_HINT}"
     )
 
 
@@ -66,7 +66,8 @@ def _format_settings(delta: Partial) -> Iterator[str]:
         # The provider and the name of a model are one setting for the user.
         above = node_at(keys[:-1])
         is_part_of_model = above is not None and above.required_fields == ["provider", "name"]
-        listed[keys[:-1] if is_part_of_model else keys] = None
+        setting = keys[:-1] if is_part_of_model else keys
+        listed[setting] = None
 
     for keys in listed:
         path = format_path(keys)

@@ -65,20 +65,22 @@ class _CassetteReader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._line = 0
+        self._line = 0  # number of the current line, for the place of an error
+        self._has_header = False
         self._cassette = CassetteContent()
         self._request: _OpenRequest | None = None
         self._response: list[JsonObject] = []
 
     def read(self, content: bytes) -> CassetteContent:
         for number, line in enumerate(content.split(b"\n"), 1):
-            self._line = number  # for the place of an error
+            self._line = number
             if not line.strip():
                 continue
 
             value = self._parse_line(line)
-            if self._line == 1:
+            if not self._has_header:
                 self._read_header(value)
+                self._has_header = True
             elif self._request is not None:
                 self._read_response(value)
             elif "request" in value:
@@ -86,7 +88,8 @@ class _CassetteReader:
             else:
                 self._read_part(value)
 
-        if self._line == 1 and not content.strip():
+        if not self._has_header:
+            self._line = 1
             raise self._error("the file is empty", "a cassette begins with a header line")
 
         if self._request is not None:
@@ -96,7 +99,7 @@ class _CassetteReader:
 
     def _parse_line(self, line: bytes) -> JsonObject:
         try:
-            # A line has an entry of a record, within its own levels.
+            # A line may contain an entry of a record, which is nested in a few levels of the line.
             value = read_json(line.decode(), max_levels=MAX_STORED_LEVELS + 10)
         except ValueError as exc:
             why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
@@ -156,6 +159,8 @@ class _CassetteReader:
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
             raise self._error(f"the request has no {missing[0]}", RECORD_AGAIN_HINT)
 
+        # A request lists the ids of its parts. Of the messages, it has the last one: each message
+        # names the previous one.
         parts: list[tuple[str, str]] = []
         for key, kind in LISTED_KINDS.items():
             parts += [(kind, part_id) for part_id in iter_ids(summary.get(key))]

@@ -86,7 +86,7 @@ class PreparedAnswer:
         """
         values = [self.value]
         if isinstance(self.value, Mapping):  # the answers to the fields of a form
-            values = [*self.value.values()]
+            values = list(self.value.values())
         if any(isinstance(value, EnvironmentVariable) for value in values):
             return ""
 

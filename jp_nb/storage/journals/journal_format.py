@@ -4,6 +4,7 @@ A journal is JSON Lines. A header begins it, and a signature ends each write:
 
     {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "/a.ipynb", "base": 2, …}
     {"entry": {"type": "tool_call_request", …}}
+    {"conversation": {…}}                       changed properties, such as a new title
     {"signature": "…", "call": {…}}
 
 The journal has only the entries that the notebook file may lack: those after the first `base` ones.
@@ -45,6 +46,8 @@ class JournalHeader:
     """The header: the first line of a journal.
 
     Attributes:
+        conversation: The properties of the conversation, such as its id and its title.
+        base_config: The configuration at the beginning of the conversation.
         notebook: Path of the notebook, or "".
         file: Identity of the notebook's file, which a copy does not share; "" if there is none.
         base: Number of entries before the first one of the journal.
@@ -173,7 +176,7 @@ def read_journal(data: bytes) -> JournalContents | None:
         match _read_line(line):
             case {"entry": dict(entry)}:
                 entries.append(entry)
-            case {"conversation": {"id": str()} as conversation}:  # such as a new title
+            case {"conversation": {"id": str()} as conversation}:
                 header = replace(header, conversation=conversation)
             case {"signature": str() | None as signature, **others}:
                 # A call has ended. The writer repeats the progress of the calls that are still open
@@ -191,7 +194,7 @@ def read_journal(data: bytes) -> JournalContents | None:
                 contents.signature = signature
                 contents.size = size
                 entries = []
-            case _:
+            case _:  # a damaged line
                 break
 
     contents.unreadable_bytes = max(len(data) - contents.size, 0)
