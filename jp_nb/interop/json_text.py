@@ -1,5 +1,8 @@
 """Read JSON text with its notation: the spelling of its numbers, and the text of each item.
 
+A caller that changes one value can so write all others as they were. For example, a *page* in the
+browser stores `1.0` as `1`, and only the notation tells how the file had it.
+
 JP is the command-line program whose files `interop` reads and writes. `jp_json.py` writes JSON as
 JP does. This module has no I/O.
 
@@ -24,6 +27,7 @@ JSON_BYTE_ORDER_MARK = "\ufeff"
 _WHITE = " \t\n\r"
 _SPACE = re.compile(f"[{_WHITE}]*")
 _SAFE_INTEGER = 2**53 - 1
+"""Maximum integer that a page, with its 64-bit floats, stores exactly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,8 @@ from jp_nb.values.cell_text import format_table_cell, format_type
 from jp_nb.values.class_facts import name_type
 from jp_nb.values.cut_text import cut_end, format_quantity, without_addresses
 from jp_nb.values.privacy import hide_part
-from jp_nb.values.series import (
-    MAX_COUNTED_CELLS,
-    describe_series,
-    find_slice_access,
-    list_label_names,
-)
+from jp_nb.values.series import MAX_COUNTED_CELLS, describe_series
+from jp_nb.values.table_labels import find_slice_access, list_label_names
 from jp_nb.values.table_text import Table, format_table, list_columns
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 from jp_nb.values.class_facts import FAILURES, ClassTable, is_a
 from jp_nb.values.privacy import hide_part
 from jp_nb.values.secret_parts import find_hidden_rows
-from jp_nb.values.series import list_label_names
 from jp_nb.values.stored_attributes import read_stored_attributes
+from jp_nb.values.table_labels import list_label_names
 
 MAX_READ_ITEMS: Final = 10_000
 """Maximum number of items of one container that are read."""

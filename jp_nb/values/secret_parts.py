@@ -17,7 +17,7 @@ from typing import Any, Final
 from jp_nb.values.arrays import find_hidden_fields
 from jp_nb.values.class_facts import ClassTable, is_a
 from jp_nb.values.privacy import hide_part, hide_value, read_bytes_without_hidden, without_hidden
-from jp_nb.values.series import list_label_names
+from jp_nb.values.table_labels import list_label_names
 from jp_nb.values.value_path import ValuePathError
 
 SECRET_REFUSAL: Final = "This is a secret. Secrets are never shown."

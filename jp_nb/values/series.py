@@ -17,14 +17,17 @@ from jp_nb.values.cell_text import format_or_hide, format_table_cell, format_typ
 from jp_nb.values.class_facts import FAILURES
 from jp_nb.values.cut_text import format_quantity
 from jp_nb.values.privacy import hide_part
+from jp_nb.values.table_labels import find_slice_access, list_label_names
 from jp_nb.values.table_text import WHOLE_ROWS, count_chars
 
 MAX_COUNTED_CELLS: Final = 500_000
-"""Maximum number of cells in which missing values are counted."""
+"""Maximum number of cells in which missing values are counted, or the range is searched."""
 WHOLE_VALUES: Final = 2 * WHOLE_ROWS
 """Maximum length of a series whose values are all shown."""
 END_VALUES: Final = (WHOLE_ROWS // 2, 5, 3, 2, 1)
 """Numbers of first values, and of last values, of a longer series. The first that fits is used."""
+_NEXT_SLICE_LENGTH: Final = 20
+"""Length of the slice that a note suggests to see omitted values."""
 VALUES_NOTE_CHARS: Final = 60
 """Room for the note about omitted values."""
 
@@ -86,22 +89,27 @@ def _fit_values(
         top = _format_values(rows[0:ends], index, 0)
         bottom = _format_values(rows[length - ends : length], index, length - ends)
         # For example: `… 80 more values; prices[5:25] has the next`
-        end = f"{access}[{ends}:{ends + 20}] has the next"
+        end = f"{access}[{ends}:{ends + _NEXT_SLICE_LENGTH}] has the next"
         note = limits.format_omitted(length - 2 * ends, "value", end)
         lines = [*top, "…", *bottom, note]
         if count_chars(lines) <= room:
             return lines
 
-    return [limits.format_omitted(length, "value", f"{access}[:20] has the first")]
+    return [
+        limits.format_omitted(length, "value", f"{access}[:{_NEXT_SLICE_LENGTH}] has the first")
+    ]
 
 
 def _format_range(value: Any, length: int) -> str:
+    """Return the minimum and maximum of numbers or times; "" for other or too many values."""
     if not 0 < length <= MAX_COUNTED_CELLS:
         return ""
-    kind = str(value.dtype).lower()
 
-    if not kind.startswith(("int", "uint", "float", "date", "time", "decimal")):
+    # Other types, such as objects and categories, may have no order.
+    dtype_name = str(value.dtype).lower()
+    if not dtype_name.startswith(("int", "uint", "float", "date", "time", "decimal")):
         return ""
+
     try:
         return f"min {format_table_cell(value.min())}, max {format_table_cell(value.max())}"
     except FAILURES:
@@ -109,6 +117,10 @@ def _format_range(value: Any, length: int) -> str:
 
 
 def _format_values(part: Any, index: Any, start: int) -> list[str]:
+    """Return a line for each value of `part`, whose first value is at the position `start`.
+
+    The label of a value is the one in `index`, or else its position.
+    """
     values = part.to_list()
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
@@ -119,17 +131,3 @@ def _format_values(part: Any, index: Any, start: int) -> list[str]:
         f"{format_or_hide(label, hidden)}: {format_or_hide(cell, hide_part(label, cell))}"
         for label, cell in zip(labels, values, strict=False)
     ]
-
-
-def find_slice_access(index: Any) -> str:
-    """Return the attribute of a series or frame of pandas whose slices select rows by position.
-
-    It is "" for the value itself. If the labels in `index` are floats, slices of the value select
-    the rows by label.
-    """
-    return ".iloc" if index.dtype.kind == "f" else ""
-
-
-def list_label_names(value: Any) -> tuple[object, ...]:
-    """Return the names of a series or an index. A `MultiIndex` has several names."""
-    return tuple(getattr(value, "names", None) or (value.name,))

@@ -278,6 +278,7 @@ def test_errors_inside_the_stream(subtests: pytest.Subtests) -> None:
             "other",
             r"at `input\[2\]\.content\[1\]`",
         ),
+        (failed(code="invalid_image", param="input[2]"), "other", r": unknown error \(at `inp"),
     ]
     for sent, kind, text in rows:
         with subtests.test(sent=sent):

@@ -1,6 +1,10 @@
 """Entries of an answers file, and the lines of TOML that the inbox writes for them.
 
-The key of an answer has the section of the file, the tool, and for a question its id.
+The key of an answer has the section of the file, the tool, and for a question its id. So the key
+`("questions", "publish", "audience")` is written as
+
+    [questions.publish]
+    audience = "team"
 
 Source: `docs/answers.md`.
 """
@@ -30,6 +34,7 @@ from jp_nb.storage.configuration.toml_text import (
 )
 
 AnswerValue = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
+"""The value of an answer. A secret, or a secret field of a form, is an environment variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ def format_answer_table(
     for entry in entries:
         key = format_toml_key(entry.answer.key[-1])
         yield from entry.text.comments
+        # The user's own line is kept if it still says this.
         yield entry.text.source or f"{key} = {format_answer_value(entry.answer)}"
 
 

@@ -28,9 +28,10 @@ from jp_nb.headless.runner import run_notebook
 
 
 def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
-    """Execute the run with a kernel in `bounds`, and write its notebook.
+    """Execute the run, and write its notebook.
 
-    Ctrl+C ends the run, and is its outcome.
+    `bounds` limit the output, the processes, and the time to end of the kernel. Ctrl+C ends the
+    run, and is its outcome.
     """
     start = time.monotonic()
     changed_before_ns = _read_change_ns(spec)
@@ -64,7 +65,7 @@ def execute_run(spec: RunSpec, bounds: KernelBounds | None = None) -> RunEnd:
 
 
 def _prepare_recording(spec: RunSpec) -> None:
-    """Begin the recording of the run anew, or with the cassette that it extends."""
+    """Begin the cassette of a run that records: empty, or as a copy of the one that it extends."""
     if spec.settings.get("providers.cassette.mode") not in ("record", "replay-or-record"):
         return
 

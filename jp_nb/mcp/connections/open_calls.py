@@ -1,5 +1,8 @@
 """Calls that wait for one server, and the questions that a server of 2025 sends meanwhile.
 
+A *server of 2025* speaks a version of MCP in which a question is a request of the server to us. In
+later versions, a question is in the result of a call (`call_rounds.py`).
+
 Source: `docs/mcp.md`, Questions of servers.
 """
 
@@ -57,6 +60,7 @@ class OpenCalls:
 
         It is `cancel` if no user or no call is there, after an error, and for too many questions.
         """
+        # It imports the library `mcp`, which takes about a second, only when a server starts.
         from jp_nb.mcp.connections import client as library
 
         call_ids = [*self._calls]

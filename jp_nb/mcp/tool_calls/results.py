@@ -1,7 +1,8 @@
 """Results of MCP servers as outcomes of a tool: texts, images, links, structured content.
 
 A content block or a text of a server never becomes markup, a link that opens by itself, or a
-request: the outcome is text, checked images, and a JSON value for programs.
+request: the outcome is text, checked images, and a JSON value for programs. Content whose only
+audience is the user is shown in the cell, and not sent to the model.
 
 Source: `docs/mcp.md`, Results;
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result.

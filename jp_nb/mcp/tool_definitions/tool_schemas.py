@@ -1,7 +1,8 @@
-"""Read the JSON Schema of a server's tool, which is hostile text.
+"""Read the JSON Schema of the arguments of an MCP server's tool, which may be hostile text.
 
-A schema that is too large or not valid drops its tool alone, in bounded time: the servers of models
-would refuse the whole request because of it. Older versions of JSON Schema become 2020-12.
+The servers of models would refuse a whole request because of one invalid schema. So the caller
+drops a tool whose schema is too large or not valid, and keeps the other tools. The check takes
+bounded time. Lists in `items`, from older versions of JSON Schema, are converted to 2020-12.
 
 Source: `docs/mcp.md`, Tools.
 """
@@ -105,6 +106,7 @@ _KEYWORD_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int, float)),
     "uniqueItems": (bool,),
 }
+"""The Python types of the value of each keyword. Keywords that are not listed are not checked."""
 
 
 def _modernize(part: JsonObject) -> JsonObject:

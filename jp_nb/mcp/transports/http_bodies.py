@@ -18,7 +18,7 @@ from jp_nb.mcp.transports.end_reasons import describe_large_message
 from jp_nb.mcp.transports.server_messages import cut_deep
 
 _MANY_BRACKETS: Final = 100
-"""JSON with fewer brackets is not nested too deeply, so it is not searched."""
+"""JSON with at most as many is not nested too deeply (`MAX_STORED_LEVELS`): it is not searched."""
 
 
 class MessageTooLargeError(httpx2.SSEError):

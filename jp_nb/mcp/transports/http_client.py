@@ -25,13 +25,12 @@ from jp_nb.mcp.transports.http_bodies import (
     copy_response,
 )
 from jp_nb.mcp.transports.http_refusals import (
-    BUSY_STATUSES,
     LOST_ANSWER,
     TRANSPORT_ERROR,
     convert_refusal,
     make_rpc_error,
-    read_wait_s,
 )
+from jp_nb.mcp.transports.http_waits import BUSY_STATUSES, read_wait_s
 from jp_nb.mcp.transports.launches import HttpLaunch
 from jp_nb.mcp.transports.limits import MAX_HTTP_WAIT_S, MAX_HTTP_WAITS
 from jp_nb.mcp.transports.loopback import is_loopback

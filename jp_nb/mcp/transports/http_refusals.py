@@ -8,9 +8,6 @@ Source: `docs/mcp.md`, Protocols, transports, limits.
 from __future__ import annotations
 
 import json
-import re
-import time
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -18,6 +15,7 @@ import httpx2
 
 from jp_nb.json_writing import compact_json
 from jp_nb.mcp.transports.http_bodies import copy_response, read_beginning
+from jp_nb.mcp.transports.http_waits import BUSY_STATUSES, read_wait_s
 from jp_nb.mcp.transports.launches import HttpLaunch
 from jp_nb.mcp.transports.limits import MAX_REFUSAL_BYTES
 from jp_nb.text import one_line
@@ -28,14 +26,12 @@ LOST_ANSWER: Final = -32097
 """Code of the error for a request that was sent, and whose answer was lost."""
 TRANSPORT_ERROR: Final = -32000
 """Code of the error for any other failure of a request."""
-BUSY_STATUSES: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-"""Statuses of a server that may accept the same request later."""
-_REFUSALS: dict[int, str] = {  # whatever the body says
+_REFUSALS: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "it refused the credentials (HTTP 401). Check its `headers`",
     HTTPStatus.FORBIDDEN: "it refused the request (HTTP 403). Check its `headers`",
 }
+"""Texts for statuses whose cause is known. They replace the text or the error in the body."""
 _SESSION_ID: Final = "mcp-session-id"
-_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 async def convert_refusal(
@@ -72,20 +68,6 @@ def _describe_status(response: httpx2.Response, body: bytes) -> str:
     if shown and "html" not in kind:
         text = f"{text}: {shown}"
     return text
-
-
-def read_wait_s(response: httpx2.Response) -> float | None:
-    """Return the seconds for which the server asks to wait, or None without a readable value."""
-    text = response.headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-
-    try:
-        wait = parsedate_to_datetime(text).timestamp() - time.time()
-    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
-        return None
-
-    return max(wait, 0)
 
 
 def _is_rpc_error(body: bytes) -> bool:

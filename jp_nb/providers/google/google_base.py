@@ -1,4 +1,7 @@
-"""The base class of the providers of Gemini: requests that are repaired, continued responses.
+"""The base class of the providers of Gemini.
+
+It repairs and repeats a request that the server rejects. A response that is not complete has a
+token, with which the next request continues it.
 
 Its two dialects are the Interactions API (`google_interactions.py`) and `generateContent`
 (`google_generate.py`), for proxies and older models.
@@ -107,7 +110,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
         """Return a `Retry`, or the end of a refused response, by the text of an error 400.
 
         - About a signature or a `thought` of the messages: the dialect repairs the messages.
-        - About the thinking level (`thinking level`): the request is sent with another level.
+        - About the thinking level (`thinking level`): the request is sent with another level, or
+          the error remains (None) if it had no level.
         - About the safety of the content: the response is refused.
         """
         if error.status != 400:
@@ -118,8 +122,8 @@ class GoogleProvider(HttpProvider[GoogleRenderingT]):
             return self._repair(error, request, rendering)
 
         if "level" in text and "think" in text:
-            is_known_level = self._rejected_levels.reject(request)
-            return Retry(error.without_address) if is_known_level else None
+            had_level = self._rejected_levels.reject(request)
+            return Retry(error.without_address) if had_level else None
 
         if GOOGLE_REFUSAL.search(text):
             return Finished("refused", error.without_address)

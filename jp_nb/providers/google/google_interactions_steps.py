@@ -13,7 +13,6 @@ Source: `docs/providers.md`, https://ai.google.dev/api/interactions-api.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Final
 
 from pydantic import JsonValue
@@ -56,8 +55,15 @@ def join_texts(steps: Sequence[WireMessage], key: str) -> str:
 
     Invalid contents are omitted, because a step may come from a record.
     """
-    lists = (step.get(key) for step in steps)
-    contents = chain.from_iterable(listed for listed in lists if isinstance(listed, list))
-    known = (part for part in contents if isinstance(part, dict) and part.get("type") == "text")
-    texts = (part.get("text") for part in known)
-    return "".join(text for text in texts if isinstance(text, str))
+    texts: list[str] = []
+    for step in steps:
+        contents = step.get(key)
+        if not isinstance(contents, list):
+            continue
+
+        for content in contents:
+            match content:
+                case {"type": "text", "text": str(text)}:
+                    texts.append(text)
+
+    return "".join(texts)

@@ -1,7 +1,8 @@
 """Steps of an answer of Gemini in the metadata of a record, rebuilt from known fields.
 
-They are sent back to the Interactions API. `own_metadata.py` says why nothing of a record is sent
-as it is.
+They are sent back to the Interactions API. A *step* is a thought, an output, or a call of the model
+(`google_interactions_steps.py`). A record can be damaged or edited, so nothing of it is sent as it
+is (`own_metadata.py`): only thoughts, texts, and calls, each with the fields that are known here.
 
 Source: `docs/providers.md` (metadata that is sent back), `docs/security.md`.
 """

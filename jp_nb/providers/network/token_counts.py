@@ -17,8 +17,11 @@ from jp_nb.json_values import as_object
 from jp_nb.providers.network.http import HttpClient
 
 NO_COUNT: Final = "does not count tokens of a request. `%jp request next` shows an estimate"
+"""The end of an error, after the name of a server or provider."""
 _TOO_MANY: Final = 2**53
+"""No count of tokens: from here on, the numbers of JSON are not exact."""
 _NO_ENDPOINT: Final = (404, 405, 501)
+"""Statuses with which servers refuse an address that they do not know."""
 
 
 @dataclass(frozen=True, slots=True)

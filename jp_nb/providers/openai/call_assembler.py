@@ -116,7 +116,7 @@ class CallAssembler:
         if piece.index in (None, call.index):
             return True
 
-        # A server that gives each piece a new index, and an empty name instead of none.
+        # Some servers give each piece a new index, and an empty name instead of none.
         if piece.has_empty_name and piece.index not in self._by_index:
             return not call.arguments.is_whole()
         return not piece.name

@@ -1,6 +1,8 @@
 """Chat Completions: the messages of a conversation.
 
-A response is one message of the `assistant`, followed by a message of a `tool` for each result.
+A response is one message of the `assistant`, followed by a message of a `tool` for each result. The
+profile of a server (`chat_profiles.py`) has its differences from OpenAI's API, such as the name of
+the field with the reasoning.
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
@@ -38,7 +40,9 @@ from jp_nb.text import one_line
 class ChatRendering(Rendering):
     """Chat messages of a context: one message for each response, followed by its tool results.
 
-    The methods override steps of `Rendering`, see `request_parts/messages.py`.
+    The methods override steps of `Rendering` (`request_parts/messages.py`). It calls them for each
+    entry of the conversation, and keeps the messages (`messages`), the rules for names of tools
+    (`_rules`), and the ids of calls (`_ids`).
     """
 
     continue_request: ClassVar[WireMessage] = {"role": "user", "content": CONTINUE_PROMPT}
@@ -53,7 +57,7 @@ class ChatRendering(Rendering):
         self._calls_with_images: set[int] = set()
 
     def copy_repairs(self) -> Self:
-        """Return an empty rendering."""
+        """Return an empty rendering: this API needs no repairs."""
         return type(self)(self._profile)
 
     def _render_change(self, change: HeadChange) -> list[WireMessage]:

@@ -11,7 +11,8 @@ The stream announces each *item* (a message, a reasoning, or a call), sends its 
 The *family* of an event about a part is the middle of its type, such as `output_text`. Servers omit
 many of these events, so an item may begin with its text, or be found only in the last event.
 `openai_responses_items.py` finds the item that an event belongs to, which is open or has ended, if
-there is one. `openai_responses_endings.py` reads the response in the last event.
+there is one. It names a part of an item by its family and index (`ItemPart`).
+`openai_responses_endings.py` reads the response in the last event.
 
 A message can be a *commentary*: the model tells what it is doing, before it calls a tool.
 

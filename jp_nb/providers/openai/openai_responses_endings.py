@@ -1,9 +1,11 @@
-"""Read the end of a response of the Responses API: its usage, its reason, and its error.
+"""Read the end of a response of the Responses API: its usage, reason, and error.
 
 The last event of a stream has an object for the whole response:
 
     {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": …}
     {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": …}}
+
+It may also report parts of the request that the server dropped or changed (`list_input_changes`).
 
 Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/responses/object.
 """
@@ -61,7 +63,8 @@ def make_response_error(error: Any, *, provider: str) -> ProviderError:
     """Return the error for a response that failed, with the parameter that the server names."""
     details = _read_details(error)
     if param := details.get("param"):
-        error = {**details, "message": f"{details.get('message')} (at `{param}`)"}
+        message = details.get("message") or "unknown error"
+        error = {**details, "message": f"{message} (at `{param}`)"}
     return classify_stream_error(error, provider=provider)
 
 

@@ -1,8 +1,8 @@
 """Read the fields of a form from the properties of a JSON schema.
 
-The `source` is the whole schema of the form (`form_schema.py`). It is `typed` if pydantic made it
-of a Python type, and `of_server` if an MCP server sent it. Otherwise the user wrote it, and gets an
-error for each mistake in it.
+The `source` is the whole schema of the form, and a `Node` is a part of it (`form_schema.py`). The
+source is `typed` if pydantic made it of a Python type, and `of_server` if an MCP server sent it.
+Otherwise the user wrote it, and gets an error for each mistake in it.
 
 Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation.
 """
