@@ -4,7 +4,8 @@ A caller that changes one value can so write all others as they were. For exampl
 browser stores `1.0` as `1`, and only the notation tells how the file had it.
 
 JP is the command-line program whose files `interop` reads and writes. `jp_json.py` writes JSON as
-JP does. This module has no I/O.
+JP does. A *page*, which shows the notebook in a browser, saves each number as a float of
+JavaScript: `1.0` becomes `1`. This module has no I/O.
 
 Source: `docs/record.md`.
 """

@@ -89,8 +89,9 @@ class Question(BaseModel):
         header: A word or two that label the page of the question in a form.
         context: Lines that are shown above the question, in Markdown.
         context_is_text: True if these lines are plain text. It is not serialized.
-        default: A suggested answer, which the user can accept. Only in a form of a type, it is also
-            used when no user is available. For a secret, it is neither shown nor recorded.
+        default: A suggested answer, which the user can accept. For a secret, it is neither shown
+            nor recorded. In a form that is made from a Python type (`form`), not from a JSON
+            schema, the default of a field is also its answer when no user is available.
         exclusive: True if only the user may answer, never a model (RFD 083).
         required: False if the user may leave the question open. The answer is None then.
         persistence: `turn` if the user can reuse the answer for the rest of the turn, else `none`.
@@ -337,7 +338,10 @@ class Question(BaseModel):
 
     @property
     def automatic(self) -> JsonValue:
-        """The answer when no user is available, for an optional question. None if it stays open."""
+        """The answer when no user is available, for an optional question. None if it stays open.
+
+        Only a form has one: the defaults of its fields.
+        """
         return self.answer_type.automatic if self.may_stay_open else None
 
     def misfit(self, answer: JsonValue) -> Misfit | None:

@@ -119,7 +119,7 @@ class CallResults:
         result = self.limit(call, tool, hidden)
         response = make_call_response(call, result.content, is_error=result.is_error)
         self.keep(call, response)
-        call.state.result.kept = response
+        call.state.result.kept = response  # `call_runner.py` takes it, and makes no other
         return True
 
 

@@ -7,7 +7,8 @@ executed by the same worker process, which a task starts on a Dask worker (`dask
 - No run is submitted before a first Dask worker has joined: only workers tell if the cluster has
   the resource that limits the runs on each.
 - Runs are submitted in windows: as many as the cluster has threads, and some that wait.
-- A task asks before it starts a run (`dask_starts.py`). If the Dask worker dies before, the run is
+- A task asks before it starts a run (`dask_starts.py`). The answer is a note in the scheduler's
+  metadata, under a number that later runs use again. If the Dask worker dies before, the run is
   submitted again. If it dies later, the end of the run is unknown, because a run is not repeated.
 - Files travel with a run only if a worker does not see the folders of this machine.
 
@@ -199,7 +200,7 @@ class DaskPool:
         run.is_handled.set()
 
     def _find_answer_number(self) -> int:
-        """Return the first unused number, so that the scheduler keeps few answers."""
+        """Return the first unused number for the answer to a task, so that few notes are kept."""
         used = {run.answer_number for run in self._submitted.values()}
         return next(number for number in itertools.count() if number not in used)
 

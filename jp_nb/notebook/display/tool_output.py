@@ -43,9 +43,11 @@ class ToolOutput:
     Attributes:
         watches: True while tools run.
         function_has_image: True if the last function displayed an image.
-        on_clear: Called on the thread of a tool that clears outputs, to clear its printed text too.
-        on_cleared: Called on any thread when a tool has cleared the cell's outputs, and with them
-            those of the turn. Held output is cleared here, so the cell keeps its outputs.
+        on_clear: Called on the thread of a tool that clears outputs, so that the front end also
+            forgets the text that the tool has printed (`PrintedTexts`).
+        on_cleared: Called for the turn, on any thread, when a tool has cleared the cell's outputs,
+            and with them those of the turn. Held output is cleared here, so the cell keeps its
+            outputs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool, interval: float = BATCH_INTERVAL_S) -> None:

@@ -27,11 +27,11 @@ from jp_nb.record.documents.carrier import (
 from jp_nb.record.documents.record_shape import RECORD_KEY, find_shape, get_events
 from jp_nb.record.documents.segments import (
     Seals,
-    has_segment_keys,
     is_segment,
     list_segment_keys,
     read_seals,
     read_segments,
+    refers_to_segments,
 )
 
 
@@ -89,7 +89,7 @@ class StoredKeys:
 def read_stored_record(keys: Mapping[str, JsonValue], carriers: JsonObject) -> JsonValue:
     """Return the record of a page, merged with its segments and carriers; None without one."""
     # `jp` can refer to segments that are missing: `read_carrier` then makes the record damaged.
-    has_segments = any(map(is_segment, keys)) or has_segment_keys(keys)
+    has_segments = any(map(is_segment, keys)) or refers_to_segments(keys)
     if not carriers and not has_segments:
         return keys.get(RECORD_KEY)  # there is nothing to merge: a long record is not copied
 

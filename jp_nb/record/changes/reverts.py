@@ -6,9 +6,9 @@ values and owners. The last key of a path may be an `Element`: an item of a list
 value.
 
 A *claim* of a change names the owner of a path, the source that set it, by hashes (`claims.py`); it
-is `UNCLAIMED` if no source owns the path. The `steps` of a conversation are its base configuration,
-then each change, with the settings after it (`after`) and those of the layers `below` the
-conversation (`config_step.py`).
+is `UNCLAIMED` if no source owns the path. The `steps` are the changes of a conversation since the
+last reset, or its base configuration and all changes. Each has the settings after it (`after`) and
+those of the layers `below` the conversation, which all these steps share (`config_step.py`).
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """

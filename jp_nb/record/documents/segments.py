@@ -47,7 +47,7 @@ def is_segment(key: str) -> bool:
     return _SEGMENT_KEY.fullmatch(key) is not None
 
 
-def has_segment_keys(metadata: Mapping[str, Any]) -> bool:
+def refers_to_segments(metadata: Mapping[str, Any]) -> bool:
     """Return True if the record in `metadata` has entries in segments."""
     return has_segments(metadata.get(RECORD_KEY))
 

@@ -169,9 +169,7 @@ class _TurnReader:
                 entry.unsets,
                 begins_again=entry.op == "reset",
                 proposed_by=read_proposed_by(entry),
-                # Of its `unsets`: only the value of the conversation was removed there, so that
-                # the value of a configuration file applies again.
-                taken_back=entry.uncovers,
+                uncovers=entry.uncovers,
             )
             self.parts.append(change)
 

@@ -130,7 +130,7 @@ class ConfigChange:
         unsets: The paths of settings and list items that are unset.
         begins_again: True if the change discards all earlier settings.
         proposed_by: The tool calls that proposed the change; empty if the user made it.
-        taken_back: The paths of `unsets` at which only the value of the conversation was removed,
+        uncovers: The paths of `unsets` at which only the value of the conversation was removed,
             so that the value of the configuration files applies again.
     """
 
@@ -138,7 +138,7 @@ class ConfigChange:
     unsets: tuple[str, ...] = ()
     begins_again: bool = False
     proposed_by: tuple[ProposedBy, ...] = ()
-    taken_back: tuple[str, ...] = field(default=(), repr=False)
+    uncovers: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

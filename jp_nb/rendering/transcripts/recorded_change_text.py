@@ -40,7 +40,7 @@ def format_recorded_change(change: ConfigChange, toolsets: Toolsets) -> str:
         changes.append(one_line(settings, limit=300))
 
     # At a reverted path, the value of the configuration files applies again.
-    reverted = frozenset(change.taken_back)
+    reverted = frozenset(change.uncovers)
     unset_paths = [path for path in change.unsets if path not in reverted]
     reverted_paths = [path for path in change.unsets if path in reverted]
     if unset_paths:

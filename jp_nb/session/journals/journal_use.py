@@ -80,7 +80,7 @@ class JournalUse:
     def write(self) -> None:
         """Write new entries to the journal, before the storage backend gets them.
 
-        A conversation that has only inherited settings needs no journal.
+        A conversation that has only inherited entries needs no journal.
         """
         active = self._active
         has_entries = len(active.document.conversation) > 0

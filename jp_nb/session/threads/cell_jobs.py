@@ -140,7 +140,8 @@ def run_first(queue: deque[QueuedWork]) -> bool:
     """Run the first item of `queue`; return False if there is none.
 
     An item stays in the queue while it runs, and the next call removes it. If it left the queue
-    before, an interrupt between the two steps would lose it.
+    before, an interrupt between the two steps would lose it: not every interrupt is deferred, for
+    example the third one.
     """
     while queue and queue[0].started:
         queue.popleft()
@@ -164,7 +165,10 @@ class Timer(PostedJob):
 
 
 def run_first_due(timers: list[Timer], now: float) -> bool:
-    """Run the timer with the earliest deadline if it is due; return True if it was."""
+    """Run the timer with the earliest deadline if it is due; return True if it was.
+
+    It is removed before it runs: its job may serve the timers again.
+    """
     first = min(timers, key=attrgetter("deadline"), default=None)
     if first is None or first.deadline > now:
         return False

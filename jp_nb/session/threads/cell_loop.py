@@ -75,8 +75,8 @@ class CellLoop:
         idle_s: Seconds that the cell's thread has waited without work. A job or a function that
             runs does not count. The time in which the process was stopped does not count either,
             because messages of that time are read only afterwards.
-        running_call: A new object for each call; None between the calls. With it as a key,
-            `agent_runner.py` lists the cell's thread among the threads of tools.
+        running_call: A new object for each call; None between the calls. It tells a tool from later
+            ones for `TurnLine`, which looks for tools that wait for a thread.
     """
 
     def __init__(self) -> None:
@@ -171,8 +171,8 @@ class CellLoop:
         """Run jobs and calls until `until()` is true and every job posted before has run.
 
         `until` is checked after each job: code that makes it true on another thread calls `wake` or
-        posts a job. An interrupt raises `KeyboardInterrupt` at once, and unstarted work stays
-        queued.
+        posts a job. An interrupt raises `KeyboardInterrupt` before the next job or call starts,
+        and unstarted work stays queued.
 
         A `def` tool that waits, for example for an answer in a form, serves the queues meanwhile.
         It passes `tools=False`, so that no other tool starts inside of it.

@@ -19,7 +19,10 @@ from jp_nb.notebook.prompt.controls.form_messages import walk_widgets
 from jp_nb.notebook.prompt.running_cell.pump import FORM_COMMS
 
 SHARED_PARTS: WeakSet[widgets.Widget] = WeakSet()
-"""Layouts and styles that other widgets may still have when one of their widgets is closed."""
+"""Layouts and styles that other widgets may still have when one of their widgets is closed.
+
+`SharedLook` (`widget_sharing.py`) adds them, and closes them last.
+"""
 
 
 def close_widgets(root: widgets.Widget) -> None:

@@ -23,9 +23,10 @@ from jp_nb.notebook.prompt.controls.form_messages import guard_widgets
 from jp_nb.notebook.prompt.controls.form_widgets import make_box, make_html
 from jp_nb.notebook.prompt.controls.widget_closing import close_widgets
 from jp_nb.notebook.prompt.forms.form_buttons import FormButtons
-from jp_nb.notebook.prompt.forms.form_labels import format_topic, get_button_label, render_progress
+from jp_nb.notebook.prompt.forms.form_labels import get_button_label
 from jp_nb.notebook.prompt.forms.form_screen import FormScreen
 from jp_nb.notebook.prompt.forms.form_screens import FormScreens
+from jp_nb.notebook.prompt.forms.form_top_line import format_topic, render_top_line
 from jp_nb.notebook.prompt.forms.prompt_form import FormContext, PromptForm
 from jp_nb.notebook.prompt.forms.stock_signal import StockParts
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
@@ -218,7 +219,7 @@ class Form(PromptForm):
         self._actions = {**screen.other_actions, **screen.buttons}
         self._writing = False
         self._note.value = ""
-        self._top.value = render_progress(self._draft, self._screens.page_prompt)
+        self._top.value = render_top_line(self._draft, self._screens.page_prompt)
         screen.widget.add_class(screen.css_class)
         self._body.children = (screen.widget,)
 

@@ -1,4 +1,4 @@
-"""The labels of a form's buttons, and the line above its screens.
+"""The labels of a form's buttons.
 
 Source: `docs/prompts.md`.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from jp_nb.agent.prompting.form_draft import FormDraft
-from jp_nb.agent.prompting.prompts import QuestionPrompt, SimplePrompt
-from jp_nb.notebook.prompt.controls.form_widgets import isolate_direction
 from jp_nb.rendering.prompt_texts import form_text, prompt_text
 
 LABELS: Final = {
@@ -33,26 +31,3 @@ def get_button_label(name: str, draft: FormDraft) -> str:
     if name == "submit" and len(draft.pages) == 1:
         return prompt_text.get_submit_label(draft.question)
     return LABELS[name]
-
-
-def format_topic(prompt: SimplePrompt) -> str | None:
-    """Return the topic of a question. A decision has none."""
-    return form_text.format_page_header(prompt) if isinstance(prompt, QuestionPrompt) else None
-
-
-def render_progress(draft: FormDraft, asked: SimplePrompt) -> str:
-    """Return the line above the screen as HTML: the asking tool, the page's number, its topic.
-
-    `asked` is the prompt of the current page.
-    """
-    parts = [prompt_text.format_header(asked)]
-    topic = None
-    if draft.screen == "page":
-        parts.append(form_text.format_progress(draft))
-        topic = format_topic(asked)
-
-    code = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
-    if topic:
-        code += f"<b>{isolate_direction(topic)}</b>"
-
-    return code
