@@ -63,6 +63,7 @@ class ArgumentEditor:
         self._schema = dict(tool.definition.parameters or {})
         properties = as_object(self._schema.get("properties"))
         names = list(dict.fromkeys((*properties, *arguments)))
+
         # One box with all arguments as JSON, if there is none for each, or too many.
         self._has_one_box = not 0 < len(names) <= MAX_FIELDS
         if self._has_one_box:
@@ -136,7 +137,8 @@ class ArgumentEditor:
         properties = as_object(self._schema.get("properties"))
         required = self._schema.get("required")
         required_names = set(required) if isinstance(required, list) else set()
-        code = {
+        # Texts in a language, such as SQL. Their captions name it.
+        code_arguments = {
             argument.name: argument
             for argument in list_text_arguments(self._schema, self._arguments)
         }
@@ -145,7 +147,7 @@ class ArgumentEditor:
             is_text = self._is_text(name, as_object(properties.get(name)))
             label = f"{spell_invisible(name)} (JSON)"
             if is_text:
-                caption = code[name].caption if name in code else name
+                caption = code_arguments[name].caption if name in code_arguments else name
                 label = spell_invisible(caption)
             kind = TextAnswer() if is_text else JSON_TEXT
 
@@ -156,7 +158,8 @@ class ArgumentEditor:
                 default=self._format_default(name, is_text=is_text),
                 required=name in required_names,
             )
-            yield _Box(question, is_json=not is_text, is_code=not is_text or name in code)
+            is_code = not is_text or name in code_arguments
+            yield _Box(question, is_json=not is_text, is_code=is_code)
 
     def _is_text(self, name: str, node: JsonObject) -> bool:
         """Return True if the argument is edited as a text: its schema `node` allows only texts."""

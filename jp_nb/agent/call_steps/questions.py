@@ -63,11 +63,12 @@ class ToolQuestions:
         Raises:
             CallEnded: A required question has no answer, or the user stopped the turn.
         """
-        # Header of the questions; by default the name of the tool.
-        source = tool.executor.inquiry_source(tool.name)
-        label = ASSISTANT_HEADER if source.source == "assistant" else None
+        # Header of the questions; without one, the user sees the name of the tool.
+        label: str | None = None
         if tool.executor.server:
             label = SERVER_HEADER.format(tool.executor.server)
+        elif tool.executor.inquiry_source(tool.name).source == "assistant":
+            label = ASSISTANT_HEADER
 
         group = InquiryGroup(call=call, tool=tool, needs=needs, batch=batch, label=label)
         for question in needs.questions:  # `open` adds each to the group, and to the record
@@ -107,12 +108,16 @@ class ToolQuestions:
 
         for inquiry, route in routes:
             self._apply_route(inquiry, route)
+
         for_models = [inquiry for inquiry, route in routes if route == "model"]
         for_user = [inquiry for inquiry, route in routes if route == "user"]
         return for_models, for_user
 
     def _apply_route(self, inquiry: OpenInquiry, route: Route) -> None:
-        """Use the outcome of `route`, unless a model or the user is asked."""
+        """Use the outcome of `route`, unless a model or the user is asked.
+
+        Outcomes without the user are counted: a tool that ignores them would ask without end.
+        """
         group = inquiry.group
 
         match route:

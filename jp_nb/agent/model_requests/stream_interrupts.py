@@ -66,7 +66,7 @@ class StreamInterrupts:
             self.interrupted_after_end = True
             return
 
-        # None if the user decides in a menu. A second interrupt, while it is open, needs none.
+        # None if the user decides in a menu. A second interrupt, while it is open, has a verdict.
         is_second = self._menu is not None
         verdict = decide_without_menu(self._turn, "streaming", self._settings, is_second=is_second)
         if verdict is not None:

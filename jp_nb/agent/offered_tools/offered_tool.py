@@ -118,12 +118,14 @@ class OfferedTool:
         clean = as_object(make_storable(copy))
         if self.executor.needs_exact_text and clean != copy:
             return ToolFailure(HALF_CHARACTER_TEXT)
+
         typed = drop_optional_nulls(coerce_arguments(clean, schema), schema)
 
         try:
             prepared = self.executor.prepare(self.name, typed, schema)
         except Exception as exc:  # a tool's own code
             return ToolFailure(summarize_error(exc))
+
         return prepared if isinstance(prepared, ToolFailure) else dict(prepared)
 
     @property
@@ -152,7 +154,7 @@ class OfferedTool:
     def documented_schema(self) -> Mapping[str, JsonValue]:
         """Schema of the arguments with all descriptions, also those that requests omit."""
         schema = self.executor.schema
-        # A tool without an own schema: the configuration describes its arguments.
+        # For a tool without its own schema, the configuration describes the arguments.
         if schema is None:
             return {"properties": dict(self.configured_parameters)}
 

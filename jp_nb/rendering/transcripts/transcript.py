@@ -40,11 +40,7 @@ from jp_nb.agent.display import (
 from jp_nb.agent.provider_events import TextKind
 from jp_nb.json_reading import read_json
 from jp_nb.json_writing import indented_json
-from jp_nb.rendering.markdown import (
-    escape_markup,
-    make_code_block,
-    make_details_block,
-)
+from jp_nb.rendering.markdown import escape_markup, make_code_block, make_details_block
 from jp_nb.rendering.markdown_sanitizer import sanitize_markdown
 from jp_nb.rendering.report import Report
 from jp_nb.rendering.transcripts.call_text import add_printed, render_call

@@ -27,7 +27,7 @@ MAX_PROJECT_FILE_BYTES: Final = 65_536
 INSTRUCTIONS_SETTING: Final = "assistant.project_instructions"
 
 _UNUSABLE: Final = (ForeignFileError, UnicodeDecodeError, OSError, RuntimeError)
-"""Errors of a file that cannot be used. The last one is that of a link to itself."""
+"""Errors of a file that cannot be used. `RuntimeError` is that of a link to itself."""
 
 
 @dataclass(frozen=True, slots=True)
