@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from threading import Thread, Timer
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -80,6 +79,8 @@ class PagesInProcess:
         opened: The document and its store, once `begin` was called.
         key: The file of the key that signs the record; None without a signature.
         trust: The trust in the record, with a `key`.
+        resend_s: Seconds after which a page that does not answer counts as silent; set it before
+            `begin`.
     """
 
     opened: Any
@@ -90,10 +91,14 @@ class PagesInProcess:
         self.home: Any = None
         self.key: Any = None
         self.trust: Any = None
+        self.resend_s = RESEND_S
         self._comm: _FakeComm | None = None
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
         patch.setattr(comm, "create_comm", self._create)
-        patch.setattr(page_storage, "LiveStore", partial(LiveStore, resend=RESEND_S))
+        patch.setattr(page_storage, "LiveStore", self._make_store)
+
+    def _make_store(self, kernel: Any, **options: Any) -> LiveStore:
+        return LiveStore(kernel, resend=self.resend_s, **options)
 
     @property
     def view(self) -> View:

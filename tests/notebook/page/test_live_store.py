@@ -11,7 +11,7 @@ import pytest
 
 import jp_nb as jp
 from tests.kit.notebook_record import NotebookRecord
-from tests.kit.pages import RESEND_S, PagesInProcess
+from tests.kit.pages import PATIENCE, RESEND_S, PagesInProcess
 from tests.kit.records import new_event
 from tests.notebook.page.page_in_process import pages
 from tests.support.scripted_page import View
@@ -421,7 +421,12 @@ def test_page_that_answers_keeps_the_record_from_one_that_takes_its_name(
 # --- the end of a cell -------------------------------------------------------------------------
 
 
-def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: PagesInProcess) -> None:
+def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(
+    pages: PagesInProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both are far above the time that the page needs, also on a busy machine.
+    monkeypatch.setattr("jp_nb.notebook.page.live_store.END_OF_CELL_S", PATIENCE)
+    pages.resend_s = PATIENCE
     pages.begin()
     pages.view.slow = 0.05
     pages.say("one")
