@@ -78,6 +78,7 @@ def decode_jp_entry(raw: JsonObject) -> JsonObject:
     spelling: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _HINT_KEYS}
 
+    # An entry of JP may have fields with the names of our hints.
     if fields := {key: raw[key] for key in _HINT_KEYS if key in raw}:
         spelling["fields"] = fields
 
@@ -216,7 +217,8 @@ def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
         return spelling.get("element") is True and entry.keys() == {"spelling"}
 
     decoded = decode_jp_entry(source.value)
-    # Both hints are part of the text, unlike the others, such as the text before the entry.
-    hints: JsonObject = {key: spelling[key] for key in ("flat", "fields") if key in spelling}
-    has_same_hints = same_json(as_object(decoded.get("spelling")), hints)
-    return has_same_hints and same_json({**decoded, "spelling": None}, {**entry, "spelling": None})
+    # `flat` and `fields` follow from the text of the entry. The rest of the spelling does not, such
+    # as the text before the entry.
+    of_text: JsonObject = {key: spelling[key] for key in ("flat", "fields") if key in spelling}
+    has_same_form = same_json(as_object(decoded.get("spelling")), of_text)
+    return has_same_form and same_json({**decoded, "spelling": None}, {**entry, "spelling": None})

@@ -16,15 +16,9 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.display.run_outputs import MAX_STORED_CHARS, RunOutputs
-from jp_nb.storage.cell_snapshot import (
-    EDITS_EVENT,
-    RAN_EVENT,
-    CellSnapshot,
-    SnapshotCell,
-    read_snapshot,
-    read_started_cells,
-)
-from jp_nb.storage.run_events import append_run_event
+from jp_nb.storage.cell_snapshot import CellSnapshot, SnapshotCell, read_snapshot
+from jp_nb.storage.run_events import EDITS_EVENT, RAN_EVENT, append_run_event
+from jp_nb.storage.started_cells import read_started_cells
 from jp_nb.toolkit.editing.document_cells import DocumentCell, DocumentCells
 from jp_nb.toolkit.editing.edit_schema import CELL_KINDS, CellKind
 from jp_nb.toolkit.notebook_access import CellState, NotebookCell, NotebookCells

@@ -3,11 +3,7 @@
     {"cells": [{"id": "a1", "type": "code", "source": "1 + 1", "editable": true,
                 "deletable": true, "record": false, "tags": []}], "run_inserted": false}
 
-The kernel appends its changes to the events of the run (`run_events.py`):
-
-    {"edits": [{"kind": "insert", "cell": "new:1", "after": "a1", "cell_kind": "code",
-                "source": "x"}], "ids": {"new:1": "jp-1f0c"}}
-    {"ran": "jp-1f0c", "count": 3, "outputs": []}       a cell that ran in a turn
+The kernel appends its changes to the events of the run (`run_events.py`).
 
 Source: `docs/cells.md`.
 """
@@ -18,13 +14,10 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import TypedDict
 
 from jp_nb.file_reading import MAX_NOTEBOOK_BYTES, read_regular
 from jp_nb.storage import environment
-
-EDITS_EVENT: Final = "edits"
-RAN_EVENT: Final = "ran"
 
 
 class SnapshotCell(TypedDict):
@@ -71,18 +64,3 @@ def read_snapshot() -> CellSnapshot | None:
         return None
     snapshot: CellSnapshot = json.loads(read_regular(Path(path), max_bytes=MAX_NOTEBOOK_BYTES))
     return snapshot
-
-
-def read_started_cells() -> list[str]:
-    """Return the ids of the cells that the runner has started, in order.
-
-    They are in the events of the run, as lines `{"cell": 2, …, "key": ID}`.
-    """
-    path = os.environ.get(environment.EVENTS_VARIABLE)
-    if not path:
-        return []
-
-    # Other events may be long, and are not parsed.
-    lines = read_regular(Path(path), max_bytes=MAX_NOTEBOOK_BYTES).splitlines()
-    events = [json.loads(line) for line in lines if line.startswith(b'{"cell"')]
-    return [str(event["key"]) for event in events if "key" in event]

@@ -15,11 +15,15 @@ A runner sets `JP_NB_EVENTS` to the path of the file. Each line is one JSON obje
     {"request": "anthropic", "input": 90, "output": 20} a request to a provider, and its tokens
     {"call": "call_1", "tool": "publish"}               a tool call that runs now
     {"call": "call_1", "tool": null}                    its end
+    {"edits": [{"kind": "insert", "cell": "new:1", "after": "a1", "cell_kind": "code",
+                "source": "x"}], "ids": {"new:1": "jp-1f0c"}}
+                                                        edits of cells, and the ids of new ones
+    {"ran": "jp-1f0c", "count": 3, "outputs": []}       a cell that ran in a turn
 
-Edits of cells are described in `cell_snapshot.py`. `question` is the question of the tool
+`question` is the question of the tool
 (`docs/turns.md`). Other kinds of decisions have none; the delivery of a result has `result`.
 `words` is the last text of the model before the decision.
-`jp_nb/headless/run_events_reading.py` reads the file.
+`jp_nb/headless/run_events_reading.py` reads the file, and in the kernel `started_cells.py`.
 """
 
 from __future__ import annotations
@@ -28,12 +32,16 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.storage import environment
 
 log = logging.getLogger(__name__)
+
+EDITS_EVENT: Final = "edits"
+RAN_EVENT: Final = "ran"
 
 _failed: set[str] = set()
 

@@ -56,6 +56,24 @@ def assert_the_result_is_back(session: Session) -> None:
     assert [notice for notice in session.notices if "leave_mark has finished" in notice]
 
 
+def test_notice_names_the_tool_of_two_finished_calls_once(clean_folder: Path) -> None:
+    session = with_open_calls(clean_folder)
+    stream: Any = session.document.conversation
+    second = stream.raw[-1]
+    result = new_event(
+        "tool_call_response", timestamp=stream.now(), id="b", content="marked b", is_error=False
+    )
+    finished = CallProgress("finished", (result.to_raw(),))
+    session.active.journal_use.keep_progress({second["event_id"]: finished})
+    stored = session.document.to_json()
+    session.close()
+
+    again = open_session(clean_folder, stored)
+    [notice] = [notice for notice in again.notices if "finished" in notice]
+    assert "leave_mark has finished: the results are kept" in notice
+    again.close()
+
+
 def test_result_in_the_journal_is_appended_when_the_notebook_opens(
     clean_folder: Path,
 ) -> None:

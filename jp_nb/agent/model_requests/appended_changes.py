@@ -3,7 +3,7 @@
 These parts are the *head* of a request, in front of its messages. A change of the head becomes a
 message, so that each request begins with the previous one. A tool or a file that changes often
 would fill the context with values that no longer apply. So a request begins a new head if the
-changes take too much of the context.
+changes take too much of the context. Only the tokens that a new head would save are counted.
 
 Source: `docs/providers.md` (requests only grow).
 """
@@ -106,13 +106,17 @@ def _iter_saved_tokens(
             sent_sources.add(change.content.source)
 
         # Definitions that no longer apply, or for which the request already has one.
-        saved = [
-            tool for tool in change.tools if tool not in request.tools or tool.name in sent_names
-        ]
+        saved: list[ToolDefinition] = []
+        for tool in change.tools:
+            is_outdated = tool not in request.tools
+            is_repeated = tool.name in sent_names
+            if is_outdated or is_repeated:
+                saved.append(tool)
         yield "tools", _count_definitions(saved)
         sent_names |= {tool.name for tool in change.tools}
 
-    # With some APIs, the front has each tool that any request of the conversation had.
+    # With some APIs, the front has each tool that any request of the conversation had. Those of the
+    # first head are no appended changes.
     outdated = [
         tool for tool in front.tools if tool not in request.tools and tool not in first.tools
     ]

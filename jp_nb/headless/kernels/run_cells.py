@@ -1,9 +1,9 @@
 """Give the cells of the notebook to its kernel, and apply the edits that the kernel reports.
 
 The kernel reads the cells from a file, plans edits on them, and appends each change to the events
-of the run. `storage/cell_snapshot.py` has the shapes of the file and of the events. The kernel is
-the only one that edits the cells, so the runner only repeats its changes. The runner does this when
-a cell has ended.
+of the run. `storage/cell_snapshot.py` has the shape of the file, and `storage/run_events.py` that
+of the events. The kernel is the only one that edits the cells, so the runner only repeats its
+changes. The runner does this when a cell has ended.
 
 Source: `docs/cells.md`, `docs/ci.md`.
 """
@@ -19,7 +19,8 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from jp_nb.record.documents.record_shape import RECORD_KEY
-from jp_nb.storage.cell_snapshot import EDITS_EVENT, RAN_EVENT, SnapshotCell, write_snapshot
+from jp_nb.storage.cell_snapshot import SnapshotCell, write_snapshot
+from jp_nb.storage.run_events import EDITS_EVENT, RAN_EVENT
 from jp_nb.toolkit.editing.edit_steps import find_position
 
 _MAKERS: Final[Mapping[str, Any]] = {

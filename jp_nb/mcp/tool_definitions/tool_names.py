@@ -1,8 +1,9 @@
 """Names of a server's tools for the model.
 
 The name of the tool `list-books` of the server `lib` is `lib__list-books`. Providers accept 64
-letters, digits, `_` and `-`. A name that is longer, has other characters, or would be that of
-another tool ends with a hash of the server's own name.
+letters, digits, `_` and `-`; other characters become `_`. A name that is longer, that does not
+begin with the server's own name, or that would be that of another tool, ends with a hash of the own
+names of server and tool.
 
 Source: `docs/mcp.md`, Tools.
 """

@@ -100,10 +100,10 @@ class Outbox:
             sent = message
             queued = self._make_queued_text(published)
         else:
-            # `send` serializes and signs the message now, as it is, and "sends" it to the recorder.
+            # `_send` serializes and signs the message now, as it is, and gives it to the recorder.
             recorder = _SocketRecorder()
             sent = self._send(recorder, message, *args, **kwargs)
-            queued = QueuedMessage(published, recorder.send, ends_batch=not waits)
+            queued = QueuedMessage(published, recorder.replay, ends_batch=not waits)
 
         self._queue.append(queued)
         if waits:
@@ -113,7 +113,12 @@ class Outbox:
         return sent
 
     def _schedule_batch(self) -> None:
+        """Let the publishing thread send the queue when the next batch is due.
+
+        That is at `_next_batch_at`, or now. `_release` notes the time of the batch after it.
+        """
         # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
+        # After one more interval, a later message schedules the batch again.
         if (now := monotonic()) >= self._scheduled_until:
             self._scheduled_until = max(now, self._next_batch_at) + self._interval
             self._thread.schedule(self._release_in_time)
@@ -165,10 +170,10 @@ class Outbox:
 
 
 class _SocketRecorder:
-    """Replacement of a socket that keeps the serialized message; `send` sends it to a socket."""
+    """Replacement of a socket that keeps the serialized message; `replay` sends it to a socket."""
 
     def __init__(self) -> None:
-        self.send: Callable[[Any], object] = lambda socket: None
+        self.replay: Callable[[Any], object] = lambda socket: None
 
     def send_multipart(self, parts: list[Any], **options: Any) -> None:
-        self.send = lambda socket: socket.send_multipart(parts, **options)
+        self.replay = lambda socket: socket.send_multipart(parts, **options)

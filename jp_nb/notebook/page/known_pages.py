@@ -1,9 +1,9 @@
 """The pages that the kernel knows: those of the notebook, and of others on the same kernel.
 
-A page *joins* with its first `hello`, and *leaves* with `bye` or when it stops answering. One page
-of the notebook is followed (`followed_page.py`). The others are second windows, and pages of
-collaborators that share one document. A page with another path may be the *candidate*: the notebook
-after a rename.
+A page *joins* with its first `hello`. A page that shares its document *leaves* with `bye` or when
+it stops answering; another one stays known. One page of the notebook is followed
+(`followed_page.py`). The others are second windows, and pages of collaborators that share one
+document. A page with another path may be the *candidate*: the notebook after a rename.
 
 A page is known by two names. Its id is in each message of the protocol. Its *session* is in the
 header of each Jupyter message, also in the request that runs a cell. So it tells which page has run
@@ -108,12 +108,13 @@ class Pages:
 
     def follow(self, hello: Hello) -> None:
         """Follow the page that says `hello`. A followed page that is silent leaves."""
-        silent_page = self.followed.page if self.followed.is_silent else hello.page
+        was_silent = self.followed.is_silent
+        previous = self.followed.page
         self.followed.follow(hello)
         self.join(hello)
 
-        if silent_page != hello.page:
-            self.leave(silent_page, successor=hello.page)  # it sent no `bye`
+        if was_silent and previous != hello.page:
+            self.leave(previous, successor=hello.page)  # it sent no `bye`
 
     def join(self, hello: Hello) -> None:
         """Add a page of the notebook, or update it."""
@@ -236,7 +237,7 @@ class Pages:
             return False
 
         waited = self.shared.await_message(writer, now)
-        if waited is None:
+        if waited is None:  # the first call: the page has not been asked yet
             return True
 
         if waited >= self._patience:

@@ -45,10 +45,14 @@ class StepItems:
 
     The decoder adds the texts of outputs to `answer`, which is told here when an output ends.
 
-    The size of a response is limited by `EventBuffer.bytes + held_chars`: the size of its events,
-    and of all that is in no event yet, which the decoder counts by `hold`. Arguments that become an
-    event, and a signature that becomes metadata, are released here, because `bytes` counts them.
-    The content of a whole step in metadata is not in `bytes`, so it stays held.
+    A step that arrives is an `OpenStep`: its fields (`wire`), and the pieces of those that arrive
+    in pieces, such as `signature` and `arguments`.
+
+    The size of a response is limited by the sum of two counters of `EventBuffer`: `bytes`, the size
+    of its events, and `held_chars`, that of all that is in no event yet, which the decoder counts
+    by `hold`. Arguments that become an event, and a signature that becomes metadata, are released
+    here, because `bytes` counts them. The content of a whole step in metadata is not in `bytes`, so
+    it stays held.
 
     Attributes:
         count: Number of items so far.

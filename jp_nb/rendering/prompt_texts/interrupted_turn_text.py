@@ -32,10 +32,11 @@ def describe_interrupted_turn(turn: InterruptedTurn, finished: Sequence[str] = (
 def describe_finished_calls(names: Sequence[str]) -> str:
     """Return the sentence about calls that finished before the interruption."""
     tools = _list_tools(names)
+    have = "have" if len(set(names)) > 1 else "has"
     if len(names) > 1:
-        return f"{tools} have finished: the results are kept, and they do not run again."
+        return f"{tools} {have} finished: the results are kept, and the calls do not run again."
 
-    return f"{tools} has finished: the result is kept, and it does not run again."
+    return f"{tools} {have} finished: the result is kept, and it does not run again."
 
 
 def describe_skipped_calls(names: Sequence[str]) -> str:
@@ -59,7 +60,7 @@ def _describe_open_calls(calls: Iterable[OpenCall]) -> Iterator[str]:
                 unclear.append(name)
 
     if waiting:
-        were = "were" if len(waiting) > 1 else "was"
+        were = "were" if len(set(waiting)) > 1 else "was"
         yield (
             f"{_list_tools(waiting)} {were} waiting for your permission and did not run, even if a "
             'cell still shows "Waiting for your permission".'

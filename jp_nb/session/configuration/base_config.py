@@ -19,12 +19,9 @@ from jp_nb.config.partials.partial_merge import merge_partials
 from jp_nb.config.stripped_settings import strip_untrusted
 from jp_nb.config.validation import validate_config
 from jp_nb.errors import ConfigError
-from jp_nb.session.configuration.requested_changes import (
-    read_requested_changes,
-    to_store,
-    with_model,
-)
+from jp_nb.session.configuration.requested_changes import read_requested_changes
 from jp_nb.session.configuration.run_overrides import read_overrides
+from jp_nb.session.configuration.whole_configuration import to_store, with_model
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
 

@@ -32,12 +32,8 @@ from jp_nb.record.changes.config_history import Projection
 from jp_nb.record.changes.provenance import BASE
 from jp_nb.record.changes.reverts import revert_source, revert_value
 from jp_nb.session.attached_values import is_value
-from jp_nb.session.configuration.requested_changes import (
-    LOAD_PATHS,
-    read_requested_changes,
-    to_store,
-    with_model,
-)
+from jp_nb.session.configuration.requested_changes import LOAD_PATHS, read_requested_changes
+from jp_nb.session.configuration.whole_configuration import to_store, with_model
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.configuration.config_files import ConfigFiles
 

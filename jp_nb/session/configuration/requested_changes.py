@@ -12,12 +12,9 @@ from typing import Any
 
 from jp_nb.config.aliases import MODEL_PATH, get_aliases, resolve_model, resolve_references
 from jp_nb.config.assignments import FILE_ONLY_SETTINGS, is_assignment, parse_assignment
-from jp_nb.config.early_constants import DEFAULT_MODEL
 from jp_nb.config.layers import Layer
 from jp_nb.config.partials.partial import Partial, build_partial, get_path
 from jp_nb.config.partials.partial_change import Change, apply_change
-from jp_nb.config.partials.partial_merge import merge_partials
-from jp_nb.config.partials.partial_strategies import make_replacement
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.storage.configuration.config_files import ConfigFiles
 
@@ -47,7 +44,7 @@ def read_requested_changes(
         found = [(parse_assignment(text, current), None)]
     else:
         layers = files.load_named(text, get_path(current, LOAD_PATHS) or [])
-        found = [(Change(_without_file_settings(layer.partial)), layer) for layer in layers]
+        found = [(Change(without_file_settings(layer.partial)), layer) for layer in layers]
 
     changes: list[tuple[Change, Layer | None]] = []
     for change, source in found:
@@ -77,22 +74,6 @@ def make_model_partial(reference: Any, current: Partial) -> Partial:
     return build_partial(MODEL_PATH, {"provider": model.provider, "name": model.name})
 
 
-def to_store(partial: Partial) -> Partial:
-    """Return `partial`, a whole configuration, as a record stores it.
-
-    Its lists and tables replace those of lower layers, instead of being merged with them. Settings
-    that only files may have are omitted.
-    """
-    return _without_file_settings(make_replacement(partial))
-
-
-def _without_file_settings(partial: Partial) -> Partial:
+def without_file_settings(partial: Partial) -> Partial:
     """Return `partial` without settings that only files may have, such as `extends`."""
     return {key: value for key, value in partial.items() if key not in FILE_ONLY_SETTINGS}
-
-
-def with_model(partial: Partial) -> Partial:
-    """Return `partial` with its model resolved, or with the default model."""
-    return merge_partials(
-        partial, make_model_partial(get_path(partial, MODEL_PATH) or DEFAULT_MODEL, partial)
-    )

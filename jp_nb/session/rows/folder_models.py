@@ -19,9 +19,9 @@ from jp_nb.providers.scripts.scripted import ScriptedProvider
 from jp_nb.session.configuration.requested_changes import (
     make_model_partial,
     read_requested_changes,
-    with_model,
 )
 from jp_nb.session.configuration.run_overrides import apply_overrides
+from jp_nb.session.configuration.whole_configuration import with_model
 from jp_nb.session.model_access.cassettes import Cassettes
 from jp_nb.session.model_access.provider_pool import ProviderPool
 from jp_nb.session.rows.completion_models import ChosenModel, CompletionModels

@@ -1,9 +1,9 @@
 """The control of one question in a form: its widget, and the function that reads the answer.
 
 The page sends the state of a control with each click (`FormMessage`), because the click can arrive
-before the update of the widget. The answer is in this message alone: the traits of the widget are
-a draft, which reloaded and other pages show. `FormControl.read` makes an answer of the message, or
-says why it is none.
+before the update of the widget. The answer is in this message alone, except for stock buttons,
+which send no state: the traits of the widget are a draft, which reloaded and other pages show.
+`FormControl.read` makes an answer of the message, or says why it is none.
 
 Source: `docs/prompts.md`, `docs/extending.md`.
 """
@@ -112,7 +112,8 @@ class FormControl:
     def matches(self, reported: FormMessage) -> bool:
         """Return True if `reported`, sent with a click, has the current state of the widget.
 
-        If it does not, the update of the widget has not arrived yet.
+        A change of the widget that matches the last click is its late update. Another one is a new
+        entry of the user, after which an error of that click is no longer shown.
         """
         names = [name for name in ANSWER_TRAITS if name in reported]
         if not names:

@@ -98,6 +98,7 @@ class FormQuestions:
 
         dialogue = replace(dialogue, legend=[*dialogue.legend, f"  {' · '.join(legend)}"])
         keys = [KEEP_KEY, *(other.key for other in other_keys)]
+        # An empty line is a key here, so `converse` does not send the default itself.
         typed = converse(self._console, dialogue, keys=keys, help=help_lines)
 
         if typed == KEEP_KEY and default is not None:
@@ -145,8 +146,8 @@ def _make_dialogue(page: QuestionPrompt, current: Answered | None) -> StdinDialo
     """Return the dialogue of a page or field. It proposes the earlier answer `current`, if any."""
     kind = page.question.answer_type
     if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-        # An exclusive question, which only the user may answer, would not let Enter send a default.
-        # But this is the user's own answer.
+        # The dialogue shows the earlier answer as the default. An exclusive question, which only
+        # the user may answer, would show none. But this is the user's own answer.
         question = page.question.with_default(current.value).with_exclusive(False)
         page = replace(page, question=question)
 
