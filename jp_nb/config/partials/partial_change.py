@@ -1,10 +1,11 @@
 """Change partial configurations: unset paths, and merge a delta.
 
-A path may name an item of a list, such as `conversation.attachments["a.md"]`. Its last key is then
-an `Element`. The *identity* of an item is the text that names it: the item itself, or a field such
-as its title. A value may be *wrapped* with the strategy of its merge, `{value, strategy}`; `unwrap`
-and `rewrap` remove and restore this wrapper (`partial.py`). `partial_diff.py` finds the change
-between two partial configurations.
+A path may name an item of a list, such as `conversation.attachments["a.md"]`. A key in brackets is
+an `Element`: a text, with its value in `json`. It names an item if the value above it is a list.
+Further keys may follow, which are settings of the item. The *identity* of an item is the text that
+names it: the item itself, or a field such as its title. A value may be *wrapped* with the strategy
+of its merge, `{value, strategy}`; `unwrap` and `rewrap` remove and restore this wrapper
+(`partial.py`). `partial_diff.py` finds the change between two partial configurations.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -49,7 +50,8 @@ class Change:
 class _ItemGroup(str):
     """Last part of a path that names several items of one list, in place of an `Element`.
 
-    It has no text of its own, and is never looked up as a key. An item is named by its identity,
+    It is a `str` only because the keys of a path are. It has no text of its own, and is never
+    looked up as a key. An item is named by its identity,
     such as a field `name`, or by its JSON.
     """
 
@@ -202,6 +204,7 @@ def _unset_items(
 
     remaining = _remove_items(node, items, keys)
     names_items = len(keys) == 1 and isinstance(keys[0], (Element, _ItemGroup))
+    # The items of the lower list that the key names. An index names no item of another list.
     if isinstance(lower, list) and names_items:
         others = {sorted_json(item) for item in _remove_items(node, lower, keys)}
         restored = {sorted_json(item) for item in lower} - others
