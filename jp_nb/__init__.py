@@ -492,7 +492,7 @@ def inbox(path: str | PathLike[str]) -> None:
     from jp_nb.batch.inboxes.inbox_in_cell import ask_about_batch
 
     try:
-        ask_about_batch(path, _loaded().turns.cell_questions.ask_without_line)
+        ask_about_batch(path, _loaded().turns.cell_questions.ask_without_record)
     except (JpNbError, KeyboardInterrupt) as exc:
         # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from jp_nb.config.tree.base import ConfigTable, Flag, before, not_blank
+from jp_nb.config.tree.base import ConfigTable
 from jp_nb.config.tree.merge_rules import merge_by_keys
+from jp_nb.config.tree.value_checks import Flag, before, not_blank
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 RulePath = Annotated[str, not_blank("a path")]

@@ -20,22 +20,20 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, Field, JsonValue
 
 from jp_nb.config.tree.assistant_settings import Assistant
-from jp_nb.config.tree.base import (
-    ConfigTable,
-    Count,
-    Flag,
-    Number,
-    Positive,
-    ShortTable,
-    before,
-    read_number,
-    read_on_off,
-    table,
-)
+from jp_nb.config.tree.base import ConfigTable, ShortTable, table
 from jp_nb.config.tree.conversation_settings import ConversationConfig
 from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE, PRESERVE_MERGE
 from jp_nb.config.tree.providers_table import Providers
 from jp_nb.config.tree.server_settings import McpStartup
+from jp_nb.config.tree.value_checks import (
+    Count,
+    Flag,
+    Number,
+    Positive,
+    before,
+    read_number,
+    read_on_off,
+)
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 ReasoningDisplay = Literal["full", "hidden", "static"]

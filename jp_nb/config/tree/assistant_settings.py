@@ -20,16 +20,13 @@ from jp_nb.config.tree.base import (
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
-    Flag,
     ShortTable,
-    Whole,
-    not_blank,
-    one_of,
     table,
 )
 from jp_nb.config.tree.merge_rules import APPEND_MERGE, REPLACE_MERGE, TEXT_MERGE, merge_by_keys
 from jp_nb.config.tree.model_settings import Model, ModelChoice
 from jp_nb.config.tree.request_settings import Request, RequestOverrides
+from jp_nb.config.tree.value_checks import Flag, Whole, not_blank, one_of
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 MAX_FILE_NAME_CHARS: Final = 200

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from jp_nb.config.tree.base import Flag, ShortTable, not_blank
+from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.merge_rules import APPEND_MERGE
+from jp_nb.config.tree.value_checks import Flag, not_blank
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 

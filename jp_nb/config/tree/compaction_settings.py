@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from jp_nb.config.tree.base import ConfigTable, Count, before, table
+from jp_nb.config.tree.base import ConfigTable, table
 from jp_nb.config.tree.merge_rules import Merge
 from jp_nb.config.tree.model_settings import ModelChoice
 from jp_nb.config.tree.turn_bounds import LAST_COMPACTION, make_bound_error, parse_bound
+from jp_nb.config.tree.value_checks import Count, before
 
 
 def _normalize_bound(value: Any, *, allows_last: bool) -> str:

@@ -22,16 +22,14 @@ from jp_nb.config.tree.base import (
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
-    Flag,
     ShortTable,
-    before,
-    one_of,
     table,
 )
 from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.compaction_settings import CompactionConfig
 from jp_nb.config.tree.merge_rules import DEEP_MERGE, Merge
 from jp_nb.config.tree.tool_settings import STAR, Enable, ToolConfig
+from jp_nb.config.tree.value_checks import Flag, before, one_of
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 AttachmentUrl = Annotated[str, before(format_attachment_url)]

@@ -19,9 +19,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, TABLE_OR_PLAIN_FORM, ConfigTable, before
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, TABLE_OR_PLAIN_FORM, ConfigTable
 from jp_nb.config.tree.declared_servers import is_declared_server
 from jp_nb.config.tree.provider_settings import AVAILABLE_PROVIDERS, PROVIDER_NAMES
+from jp_nb.config.tree.value_checks import before
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 MODEL_NAME_PATTERN = re.compile(r"[A-Za-z0-9_.:/~-]+")

@@ -10,21 +10,10 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from jp_nb.config.early_constants import DEFAULT_MODEL
-from jp_nb.config.tree.base import (
-    PLAIN_FORM,
-    TABLE_FORM,
-    TABLE_OR_PLAIN_FORM,
-    ConfigTable,
-    Count,
-    Flag,
-    Number,
-    Positive,
-    before,
-    read_number,
-    table,
-)
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, TABLE_OR_PLAIN_FORM, ConfigTable, table
 from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
 from jp_nb.config.tree.model_id import ModelId, ModelIdOrAlias, read_model_id
+from jp_nb.config.tree.value_checks import Count, Flag, Number, Positive, before, read_number
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 ReasoningEffort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]

@@ -15,15 +15,9 @@ from pydantic import AfterValidator, Field
 
 from jp_nb.config.secrets.api_keys import hide_credentials
 from jp_nb.config.secrets.secret_names import is_secret
-from jp_nb.config.tree.base import (
-    PLAIN_FORM,
-    TABLE_FORM,
-    TABLE_OR_PLAIN_FORM,
-    ConfigTable,
-    Flag,
-    before,
-)
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, TABLE_OR_PLAIN_FORM, ConfigTable
 from jp_nb.config.tree.provider_settings import ProviderConfig
+from jp_nb.config.tree.value_checks import Flag, before
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 MAX_HEADER_CHARS: Final = 1_000

@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import ConfigTable, Flag, table
+from jp_nb.config.tree.base import ConfigTable, table
 from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
+from jp_nb.config.tree.value_checks import Flag
 
 
 def _check_address(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import ConfigTable, before, read_on_off, table
+from jp_nb.config.tree.base import ConfigTable, table
 from jp_nb.config.tree.declared_servers import SERVERS_PATH, check_server_name
 from jp_nb.config.tree.merge_rules import APPEND_SET_MERGE
 from jp_nb.config.tree.model_id import ModelIdOrAlias
@@ -21,6 +21,7 @@ from jp_nb.config.tree.provider_settings import (
     ProviderTable,
 )
 from jp_nb.config.tree.server_settings import McpServer, McpServerName
+from jp_nb.config.tree.value_checks import before, read_on_off
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 from jp_nb.errors import ConfigError
 

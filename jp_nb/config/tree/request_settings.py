@@ -9,10 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
-from jp_nb.config.tree.base import (
-    ConfigTable,
-    Count,
-)
+from jp_nb.config.tree.base import ConfigTable
+from jp_nb.config.tree.value_checks import Count
 
 
 def _check_idle_timeout(value: int) -> int:

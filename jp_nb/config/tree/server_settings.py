@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.base import ConfigTable, Count, Flag, Positive, before, not_blank
+from jp_nb.config.tree.base import ConfigTable
 from jp_nb.config.tree.merge_rules import APPEND_MERGE
+from jp_nb.config.tree.value_checks import Count, Flag, Positive, before, not_blank
 from jp_nb.config.tree.value_errors import UnexpectedValueError, shorten_for_error
 
 MCP_PATH: Final = ("providers", "mcp")

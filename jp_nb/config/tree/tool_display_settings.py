@@ -10,17 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from jp_nb.config.tree.base import (
-    PLAIN_FORM,
-    TABLE_FORM,
-    TABLE_OR_PLAIN_FORM,
-    ConfigTable,
-    Flag,
-    before,
-    read_number,
-    table,
-)
+from jp_nb.config.tree.base import PLAIN_FORM, TABLE_FORM, TABLE_OR_PLAIN_FORM, ConfigTable, table
 from jp_nb.config.tree.command_settings import Command
+from jp_nb.config.tree.value_checks import Flag, before, read_number
 from jp_nb.config.tree.value_errors import UnexpectedValueError
 
 

@@ -24,15 +24,13 @@ from jp_nb.config.tree.base import (
     TABLE_FORM,
     TABLE_OR_PLAIN_FORM,
     ConfigTable,
-    Count,
-    Flag,
     ShortTable,
-    before,
     table,
 )
 from jp_nb.config.tree.command_settings import Command
 from jp_nb.config.tree.merge_rules import APPEND_MERGE, REPLACE_MERGE
 from jp_nb.config.tree.tool_display_settings import ToolStyle
+from jp_nb.config.tree.value_checks import Count, Flag, before
 from jp_nb.config.tree.value_errors import UnexpectedValueError, describe_found, shorten_for_error
 
 STAR = "*"

@@ -61,8 +61,9 @@ class CellQuestions:
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd[Answered]:
         """Show `prompt` in the running cell before a turn, and return its end.
 
-        The caller prepares a turn, so no other turn runs (`turn_line.py`). After an interrupt,
-        raise `KeyboardInterrupt` with a message that nothing ran.
+        The caller prepares a turn, so no other turn runs, and the prompt need not wait for one
+        (`turn_line.py`). After an interrupt, raise `KeyboardInterrupt` with a message that nothing
+        ran.
         """
         self._front_end.begin_question(self._active.settings.config)
         try:
@@ -72,10 +73,10 @@ class CellQuestions:
                 "Interrupted before you decided. No request was sent, and nothing ran."
             ) from None
 
-    def ask_without_line(self, prompt: AnyPrompt) -> AnyEnd:
-        """Show `prompt` in the running cell, without a line about the answer; return its end.
+    def ask_without_record(self, prompt: AnyPrompt) -> AnyEnd:
+        """Show `prompt` in the running cell, and remove the form at its end; return the end.
 
-        Only a turn that runs shows such a line, in its output.
+        Only a turn that runs shows a text about the answer, in its output.
         """
         return self._show(self._active.settings.config, prompt, keeps_record=False)
 
@@ -112,7 +113,7 @@ class CellQuestions:
     def _show(self, config: AppConfig, prompt: AnyPrompt, *, keeps_record: bool = True) -> AnyEnd:
         """Show `prompt` in the cell of the running turn, or in the caller's cell.
 
-        With `keeps_record`, a line with the answer replaces the form in the caller's cell.
+        With `keeps_record`, a text with the answer replaces the form in the caller's cell.
 
         Without a running turn, the prompt waits for the turns of other threads, as a turn does
         (`turn_line.py`). A caller that prepares a turn has waited already.
