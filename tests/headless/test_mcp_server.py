@@ -449,6 +449,22 @@ def test_bytes_on_stdout_are_messages_only(tmp_path: Path) -> None:
     assert server.returncode == 0
 
 
+def read_start_errors(source: str, folder: Path, **variables: str) -> str:
+    """Return the error output of a server of `source` that ends at once, with the status 2."""
+    with subprocess.Popen(
+        command(source),
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.PIPE,  # stays open
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stderr is not None
+        errors = server.stderr.read()
+        assert server.wait(60) == 2
+    return errors
+
+
 @pytest.mark.parametrize(
     ("source", "error"),
     mostly_deep(
@@ -464,17 +480,7 @@ def test_bytes_on_stdout_are_messages_only(tmp_path: Path) -> None:
 def test_source_without_tools_ends_at_once(tmp_path: Path, source: str, error: str) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "empty.py").write_text("")
-    with subprocess.Popen(
-        command(source),
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,  # stays open
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stderr is not None
-        errors = server.stderr.read()
-        assert server.wait(60) == 2
-    assert error in errors
+    assert error in read_start_errors(source, tmp_path)
 
 
 @pytest.mark.req("R-MCP-86")
@@ -547,17 +553,7 @@ def test_kernel_that_does_not_start_is_named(tmp_path: Path) -> None:
         metadata={"kernelspec": {"name": "ends", "display_name": "E", "language": "python"}},
     )
     nbformat.write(notebook, tmp_path / "tools.ipynb")
-    with subprocess.Popen(
-        command("tools.ipynb"),
-        cwd=tmp_path,
-        env={**os.environ, "JUPYTER_PATH": str(tmp_path)},
-        stdin=subprocess.PIPE,  # stays open
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stderr is not None
-        errors = server.stderr.read()
-        assert server.wait(60) == 2
+    errors = read_start_errors("tools.ipynb", tmp_path, JUPYTER_PATH=str(tmp_path))
     assert "the kernel 'ends' of tools.ipynb does not start" in errors
     assert "Traceback" not in errors
 
